@@ -1,0 +1,115 @@
+// Package pace says when requests start in an open loop: sequences of absolute
+// times since the start of a step, drawn from a seed. It is pure: it reads no
+// clock, waits for nothing and knows nothing of who sends, so that a schedule
+// is the same however many workers carry it out and however late they are.
+//
+// A schedule is made of two independent things. Gaps is how regular arrivals
+// are, in units of the mean gap (a renewal process of rate 1). A Curve is how
+// their rate goes over time: it turns an expected number of arrivals into the
+// time by which that many are expected, the inverse of the integral of the
+// rate. Any regularity can so be had at any rate over time.
+package pace
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/random"
+)
+
+// Gaps yields the gaps of a renewal process of rate 1.
+type Gaps interface {
+	// First returns the time of the first arrival, in mean gaps from the start.
+	First() float64
+	// Next returns the gap to the next arrival, at least 0.
+	Next() float64
+}
+
+// Curve is the inverse of an integrated rate.
+type Curve interface {
+	// Time returns the ns since the start by which n arrivals are expected, and
+	// false when so many never are. It does not fall as n rises.
+	Time(n float64) (int64, bool)
+}
+
+// Schedule is a sequence of arrivals. It is not safe for concurrent use: one
+// dispatcher draws from it.
+type Schedule struct {
+	gaps  Gaps
+	curve Curve
+	n     float64
+	begun bool
+}
+
+// New returns the schedule of gaps along curve.
+func New(gaps Gaps, curve Curve) *Schedule {
+	return &Schedule{gaps: gaps, curve: curve}
+}
+
+// Next returns the time of the next arrival in ns since the start of the
+// schedule, and false when there is none any more. Times never fall.
+func (s *Schedule) Next() (int64, bool) {
+	if s.begun {
+		s.n += s.gaps.Next()
+	} else {
+		s.n, s.begun = s.gaps.First(), true
+	}
+	return s.curve.Time(s.n)
+}
+
+// Even is arrivals at equal distances, the first at once.
+type Even struct{}
+
+// First returns 0.
+func (Even) First() float64 { return 0 }
+
+// Next returns 1.
+func (Even) Next() float64 { return 1 }
+
+// poisson has exponential gaps, the first one included: nothing is special
+// about the start.
+type poisson struct{ r *rand.Rand }
+
+// Poisson returns the gaps of a Poisson process, drawn from seed.
+func Poisson(seed uint64) Gaps { return &poisson{random.Stream(random.Derive(seed, labelGaps))} }
+
+// labelGaps keeps the arrivals of a seed apart from other uses of it.
+const labelGaps = 0x61727269 // "arri"
+
+func (p *poisson) First() float64 { return p.Next() }
+func (p *poisson) Next() float64  { return p.r.ExpFloat64() }
+
+// Rate is a constant rate in arrivals per second, above 0.
+type Rate float64
+
+// Time returns n divided by the rate. The product is formed last and from the
+// whole count, so that no rounding adds up: arrival k of a rate r is at k/r to
+// the nearest ns, after any number of arrivals.
+func (r Rate) Time(n float64) (int64, bool) {
+	t := math.Round(n / float64(r) * 1e9)
+	if !(t < math.MaxInt64) || r <= 0 {
+		return 0, false
+	}
+	return int64(t), true
+}
+
+// Arrivals are the names of the arrival processes that ByName knows.
+func Arrivals() []string { return []string{"constant", "poisson"} }
+
+// ByName returns the gaps called name, drawn from seed where they are random;
+// the empty name means constant.
+func ByName(name string, seed uint64) (Gaps, error) {
+	switch name {
+	case "", "constant":
+		return Even{}, nil
+	case "poisson":
+		return Poisson(seed), nil
+	}
+	if i := slices.IndexFunc(Arrivals(), func(s string) bool { return strings.HasPrefix(s, strings.ToLower(name)) }); i >= 0 {
+		return nil, fmt.Errorf("arrival: unknown process %q, did you mean %q", name, Arrivals()[i])
+	}
+	return nil, fmt.Errorf("arrival: unknown process %q, want one of %s", name, strings.Join(Arrivals(), ", "))
+}
