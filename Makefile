@@ -1,0 +1,103 @@
+# Everything a developer does with Plimsoll. `make help` lists it; each target installs what it needs.
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS   += --no-print-directory
+
+GO        ?= go
+FUZZTIME  ?= 10s
+BENCHTIME ?= 200ms
+TESTFLAGS ?=
+OLLAMA    := v0.6.5
+ENGINE    := $(CURDIR)/.engines/ollama-$(OLLAMA)/ollama
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+# The packages with goroutines or locks of their own: the race detector looks at these.
+CONCURRENT = $(shell grep -lrE '^[[:space:]]+go [a-zA-Z]|"sync' --include='*.go' internal | xargs -r -n1 dirname | sort -u | sed 's,^,./,')
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the binary, bin/plimsoll
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/plimsoll ./cmd/plimsoll
+	@echo "built bin/plimsoll; try: bin/plimsoll demo"
+
+.PHONY: demo
+demo: build ## the main job against a simulated server: about a minute, no network, no keys
+	bin/plimsoll demo
+
+.PHONY: test
+test: unit integration ## unit and integration tests
+
+.PHONY: unit
+unit: ## every package's tests, the rules of the house too
+	CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
+
+.PHONY: integration
+integration: ## the real binary as processes over loopback sockets, the quick part
+	CGO_ENABLED=0 $(GO) test -timeout 8m $(TESTFLAGS) ./test/...
+
+.PHONY: slow
+slow: ## the slow part of the process tests: thousands of streams, a full disk
+	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 10m -count=1 $(TESTFLAGS) ./test
+
+.PHONY: engine
+engine: $(ENGINE) ## a real engine (Ollama, built once into .engines) serving a generated model of known output
+	CGO_ENABLED=0 PLIMSOLL_ENGINE=$(ENGINE) $(GO) test -timeout 6m -count=1 $(TESTFLAGS) ./test/engine
+
+# Its C++ half needs g++. Built aside and moved into place, so that a broken build leaves nothing behind.
+$(ENGINE):
+	@command -v g++ >/dev/null || { echo "make engine needs gcc and g++ (apt-get install gcc g++)" >&2; exit 1; }
+	@echo "building Ollama $(OLLAMA), a few minutes once"
+	rm -rf $(@D).new && mkdir -p $(@D).new
+	GOBIN=$(@D).new GOFLAGS='-p=2 -buildvcs=false' CGO_ENABLED=1 CGO_CFLAGS='-O2 -g0' CGO_CXXFLAGS='-O2 -g0' \
+		$(GO) install -trimpath github.com/ollama/ollama@$(OLLAMA)
+	rm -rf $(@D) && mv $(@D).new $(@D)
+
+.tools/staticcheck .tools/gofumpt .tools/benchstat &: tools/go.mod tools/go.sum
+	cd tools && GOBIN=$(CURDIR)/.tools CGO_ENABLED=0 $(GO) install tool
+	@touch .tools/staticcheck .tools/gofumpt .tools/benchstat
+
+.PHONY: lint
+lint: .tools/staticcheck .tools/gofumpt ## gofumpt, vet (linux and darwin), staticcheck; pinned in tools/
+	@bad="$$(.tools/gofumpt -l $$(git ls-files -co --exclude-standard '*.go' 2>/dev/null || find . -name '*.go' -not -path './.*'))"; \
+		[ -z "$$bad" ] || { echo "not gofumpt-ed (make fmt):"; echo "$$bad"; exit 1; }
+	CGO_ENABLED=0 $(GO) vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	CGO_ENABLED=0 .tools/staticcheck ./...
+
+.PHONY: fmt
+fmt: .tools/gofumpt ## format every Go file
+	.tools/gofumpt -w .
+
+.PHONY: race
+race: ## the race detector over the packages with concurrency; needs gcc
+	CGO_ENABLED=1 $(GO) test -race -timeout 8m $(TESTFLAGS) $(CONCURRENT)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s), after its seeds
+	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's,^\./(.*)/[^/]+:func (.*),\1 \2,' | sort -u | \
+	while read -r dir target; do \
+		echo "fuzz $$target in $$dir for $(FUZZTIME)"; \
+		CGO_ENABLED=0 $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 5m "./$$dir" </dev/null; \
+	done
+
+.PHONY: bench
+bench: ## every benchmark for BENCHTIME (200ms); the budgets themselves are tests
+	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 15m ./internal/...
+
+.PHONY: dist
+dist: ## release binaries for linux and darwin, with checksums, in dist/
+	rm -rf dist && mkdir -p dist
+	@for p in $(PLATFORMS); do \
+		echo "dist/plimsoll-$${p%/*}-$${p#*/}"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags '-s -w' -o dist/plimsoll-$${p%/*}-$${p#*/} ./cmd/plimsoll; \
+	done
+	cd dist && { command -v sha256sum >/dev/null && sha256sum plimsoll-* || shasum -a 256 plimsoll-*; } > SHA256SUMS
+	@cat dist/SHA256SUMS
+
+.PHONY: clean
+clean: ## remove what was built here; keeps .engines
+	rm -rf bin dist .tools
