@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/random"
+	"plimsoll/internal/scenario"
+)
+
+// SyntheticName is the name of the workload made of two distributions.
+const SyntheticName = "synthetic"
+
+// Synthetic is the workload of single questions: every session is one request
+// whose prompt and output lengths are drawn from two distributions, and no two
+// requests share any part of their prompts. What a user or session draws
+// depends on the seed, the step and its own number alone. It may be used from
+// many goroutines at once; the machines it makes may not.
+type Synthetic struct {
+	// Name labels the requests; empty means SyntheticName.
+	Name string
+	// Seed is the run's seed.
+	Seed uint64
+	// Prompt and Output are the lengths in tokens. An Output that always draws
+	// 0 leaves the length to the server.
+	Prompt, Output random.Dist
+	// Exact asks for exactly the drawn output length.
+	Exact bool
+	// Think is the time from the end of a user's request to the user's next.
+	Think time.Duration
+}
+
+// NewSynthetic returns the workload that users describe.
+func NewSynthetic(seed uint64, users *scenario.Users, exact bool) (*Synthetic, error) {
+	prompt, err := Dist(users.PromptTokens)
+	if err != nil {
+		return nil, fmt.Errorf("prompt-tokens: %w", err)
+	}
+	output, err := Dist(users.OutputTokens)
+	if err != nil {
+		return nil, fmt.Errorf("output-tokens: %w", err)
+	}
+	return &Synthetic{Seed: seed, Prompt: prompt, Output: output, Exact: exact}, nil
+}
+
+// Dist returns the distribution that a scenario describes; no kind means fixed.
+func Dist(d scenario.Dist) (random.Dist, error) {
+	out := random.Dist{A: d.A, B: d.B, Min: d.Min, Max: d.Max}
+	switch d.Kind {
+	case "", "fixed":
+		out.Kind = random.Fixed
+	case "uniform":
+		out.Kind = random.Uniform
+	case "normal":
+		out.Kind = random.Normal
+	case "lognormal":
+		out.Kind = random.Lognormal
+	default:
+		return out, fmt.Errorf("unknown distribution %q, want fixed, uniform, normal or lognormal", d.Kind)
+	}
+	return out, nil
+}
+
+// Labels of the streams that are derived from the run's seed. Users and
+// sessions of one number must not draw alike.
+const (
+	labelUser    = 1
+	labelSession = 2
+)
+
+// User returns the machine of one endless user.
+func (s *Synthetic) User(step, user uint32) Machine {
+	return &single{
+		s:    s,
+		r:    random.User(random.Derive(s.Seed, labelUser, uint64(step)), uint64(user)),
+		next: uint64(user) << 32,
+		left: -1,
+	}
+}
+
+// Session returns the machine of one session, which is one request.
+func (s *Synthetic) Session(step uint32, session uint64) Machine {
+	return &single{
+		s:    s,
+		r:    random.User(random.Derive(s.Seed, labelSession, uint64(step)), session),
+		next: session,
+		left: 1,
+	}
+}
+
+// single is a machine of sessions of one request each.
+type single struct {
+	s    *Synthetic
+	r    *rand.Rand
+	next uint64 // the next session's number
+	left int    // sessions left, negative for no end
+	req  message.Request
+	part [1]message.Part
+}
+
+// Start begins at time now.
+func (m *single) Start(now int64) Action { return m.send(now) }
+
+// Done goes on to the next session after the think time.
+func (m *single) Done(_ int64, o Outcome) Action {
+	return m.send(o.Ended + int64(m.s.Think))
+}
+
+func (m *single) send(at int64) Action {
+	if m.left == 0 {
+		return Action{Kind: End}
+	}
+	m.left--
+	prompt, output := m.s.Prompt.Int(m.r, 1), m.s.Output.Int(m.r, 0)
+	if m.s.Output.A != 0 || m.s.Output.B != 0 {
+		output = max(output, 1)
+	}
+	m.part[0] = message.Part{
+		Role: message.User, Layer: message.LayerTurn,
+		Generator: WordsGenerator, Seed: m.r.Uint64(), Tokens: prompt,
+	}
+	m.req = message.Request{Parts: m.part[:], MaxTokens: output, Exact: m.s.Exact && output > 0}
+	name := m.s.Name
+	if name == "" {
+		name = SyntheticName
+	}
+	a := Action{Kind: Send, At: at, Request: &m.req, Session: m.next, Workload: name}
+	m.next++
+	return a
+}

@@ -1,0 +1,221 @@
+package workload
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/random"
+	"plimsoll/internal/scenario"
+)
+
+// pieces counts by the documented rule.
+func pieces(text []byte) int {
+	n := len(bytes.Fields(text))
+	for _, b := range text {
+		if b == '.' || b == ',' {
+			n++
+		}
+	}
+	return n
+}
+
+func words(seed uint64, n int) string {
+	p := message.Part{Generator: WordsGenerator, Seed: seed, Tokens: n}
+	return string(Words{}.AppendText(nil, &p))
+}
+
+func TestWordsHaveTheAskedLength(t *testing.T) {
+	for n := range 400 {
+		if text := words(uint64(n)*7919, n); pieces([]byte(text)) != n {
+			t.Fatalf("asked for %d pieces, got %d: %q", n, pieces([]byte(text)), text)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 20_000).Draw(t, "n")
+		seed := rapid.Uint64().Draw(t, "seed")
+		if got := pieces([]byte(words(seed, n))); got != n {
+			t.Fatalf("asked for %d pieces, got %d", n, got)
+		}
+	})
+}
+
+// The same part is the same text, in every process and version.
+func TestWordsArePinned(t *testing.T) {
+	want := "future education light chance car charge full complex. The close father increased another easy dream. " +
+		"Their great farm had often forced every big door during the calm frame. Our bottle of century finished the boat. " +
+		"Our flat entry checked the open culture. color full constant bird card narrow crime new amount garden direction friend."
+	if got := words(42, 60); got != want {
+		t.Errorf("text is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The first eight words tell all 2^64 seeds apart: every byte of the seed is a
+// word of its own.
+func TestSaltIsOneToOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.Uint64().Draw(t, "a")
+		b := a ^ 1<<rapid.IntRange(0, 63).Draw(t, "bit")
+		head := func(s uint64) string { return strings.Join(strings.Fields(words(s, 100))[:saltWords], " ") }
+		if head(a) == head(b) {
+			t.Fatalf("seeds %#x and %#x start alike", a, b)
+		}
+	})
+	seen := map[string]bool{}
+	for _, w := range tables().salt {
+		if seen[w] {
+			t.Errorf("salt word %q twice", w)
+		}
+		seen[w] = true
+	}
+}
+
+// The text must look like text: sentences, and not the same ones over again.
+func TestWordsAreVaried(t *testing.T) {
+	text := words(3, 20_000)
+	sentences := strings.Split(text, ".")
+	seen := map[string]int{}
+	for _, s := range sentences {
+		seen[s]++
+	}
+	if share := float64(len(seen)) / float64(len(sentences)); share < 0.99 {
+		t.Errorf("%.1f %% of the sentences are different", share*100)
+	}
+	fields := strings.Fields(text)
+	grams, repeated := map[string]bool{}, 0
+	for i := range len(fields) - 3 {
+		g := strings.Join(fields[i:i+4], " ")
+		if grams[g] {
+			repeated++
+		}
+		grams[g] = true
+	}
+	if share := float64(repeated) / float64(len(fields)); share > 0.10 {
+		t.Errorf("%.1f %% of the 4-grams are repeated", share*100)
+	}
+	if mean := float64(len(fields)) / float64(len(sentences)); mean < 5 || mean > 30 {
+		t.Errorf("a sentence has %.1f words", mean)
+	}
+}
+
+func TestWordsKeepGivenText(t *testing.T) {
+	p := message.Part{Text: "as given", Seed: 1, Tokens: 50}
+	if got := string(Words{}.AppendText([]byte("> "), &p)); got != "> as given" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWordsDoNotAllocate(t *testing.T) {
+	p := message.Part{Generator: WordsGenerator, Seed: 5, Tokens: 1000}
+	buf := Words{}.AppendText(nil, &p)
+	if n := testing.AllocsPerRun(100, func() { p.Seed++; buf = Words{}.AppendText(buf[:0], &p) }); n > 0.1 {
+		// Texts differ in length, so that the buffer may grow a last time.
+		t.Errorf("%.1f allocations per text", n)
+	}
+}
+
+func BenchmarkWords(b *testing.B) {
+	p := message.Part{Generator: WordsGenerator, Tokens: 4096}
+	var buf []byte
+	var n int64
+	for b.Loop() {
+		p.Seed++
+		buf = Words{}.AppendText(buf[:0], &p)
+		n += int64(len(buf))
+	}
+	b.SetBytes(n / int64(b.N))
+}
+
+type sent struct {
+	At      int64
+	Session uint64
+	Prompt  int
+	Output  int
+	Seed    uint64
+}
+
+func drive(m Machine, n int, think int64) []sent {
+	var out []sent
+	a := m.Start(1000)
+	for range n {
+		if a.Kind != Send {
+			return out
+		}
+		out = append(out, sent{a.At, a.Session, a.Request.PromptTokens(), a.Request.MaxTokens, a.Request.Parts[0].Seed})
+		end := a.At + 500
+		a = m.Done(end+think, Outcome{Ended: end})
+	}
+	return out
+}
+
+func TestSyntheticUserIsEndlessAndItsOwn(t *testing.T) {
+	s := &Synthetic{
+		Seed: 1, Think: 20 * time.Nanosecond,
+		Prompt: random.Dist{Kind: random.Uniform, A: 100, B: 900},
+		Output: random.Dist{Kind: random.Lognormal, A: 40, B: 400},
+	}
+	a := drive(s.User(0, 3), 50, 0)
+	if len(a) != 50 {
+		t.Fatalf("the user ended after %d requests", len(a))
+	}
+	for i, r := range a {
+		if want := int64(1000 + i*520); r.At != want {
+			t.Fatalf("request %d is due at %d, want %d", i, r.At, want)
+		}
+	}
+	// Other users at work, and how often they are asked, change nothing.
+	other := s.User(0, 2)
+	other.Start(0)
+	if diff := cmp.Diff(a, drive(s.User(0, 3), 50, 0)); diff != "" {
+		t.Errorf("the same user does otherwise (-first +second):\n%s", diff)
+	}
+	seeds := map[uint64]bool{}
+	for step := range uint32(3) {
+		for u := range uint32(40) {
+			for _, r := range drive(s.User(step, u), 5, 0) {
+				if seeds[r.Seed] {
+					t.Fatalf("a prompt of step %d user %d came before", step, u)
+				}
+				seeds[r.Seed] = true
+			}
+			for _, r := range drive(s.Session(step, uint64(u)), 5, 0) {
+				if seeds[r.Seed] {
+					t.Fatalf("the prompt of step %d session %d came before", step, u)
+				}
+				seeds[r.Seed] = true
+			}
+		}
+	}
+}
+
+func TestSyntheticSessionIsOneRequest(t *testing.T) {
+	s := &Synthetic{Prompt: random.Dist{A: 10}, Output: random.Dist{A: 5}, Exact: true}
+	m := s.Session(0, 77)
+	a := m.Start(5)
+	if a.Kind != Send || a.At != 5 || a.Session != 77 || !a.Request.Exact || a.Request.MaxTokens != 5 {
+		t.Fatalf("first action is %+v", a)
+	}
+	if a = m.Done(9, Outcome{Ended: 8}); a.Kind != End {
+		t.Errorf("second action is %+v, want the end", a)
+	}
+}
+
+func TestDistOfScenario(t *testing.T) {
+	got, err := Dist(scenario.Dist{Kind: "lognormal", A: 400, B: 4000, Min: 6, Max: 9000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(random.Dist{Kind: random.Lognormal, A: 400, B: 4000, Min: 6, Max: 9000}, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := NewSynthetic(1, &scenario.Users{PromptTokens: scenario.Dist{Kind: "zipfian"}}, false); err == nil {
+		t.Error("an unknown distribution was taken")
+	} else if want := `prompt-tokens: unknown distribution "zipfian", want fixed, uniform, normal or lognormal`; err.Error() != want {
+		t.Errorf("error is %q, want %q", err, want)
+	}
+}
