@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"github.com/alecthomas/kong"
+)
+
+// grammar is every command. Its struct is the command line, its tags the help.
+type grammar struct {
+	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`
+	Completion completionCmd `cmd:"" help:"The completion script of a shell."`
+	Version    versionCmd    `cmd:"" help:"The version of this program."`
+}
+
+// flagGroups are the headings under which run's flags are listed.
+var flagGroups = []kong.Group{
+	{Key: "target", Title: "Target: where requests go"},
+	{Key: "users", Title: "Users: who asks, and how much"},
+	{Key: "load", Title: "Load: how much at once, and for how long"},
+	{Key: "guards", Title: "Guards: when to stop, and what is expected"},
+	{Key: "data", Title: "Data: what is kept, and where"},
+	{Key: "output", Title: "Output"},
+}
+
+// outputFlag is embedded by commands whose output a program may want.
+type outputFlag struct {
+	Output string `enum:"text,json" default:"text" placeholder:"FORMAT" group:"output" help:"text or json."`
+}
+
+// accessFlags say how to reach a target. Each has the path that it has in a
+// scenario file.
+type accessFlags struct {
+	APIKeyEnv string   `name:"api-key-env" path:"target.api-key-env" placeholder:"NAME" group:"target" help:"The environment variable that holds the key. The key itself is never written."`
+	Header    []string `name:"header" path:"target.header" sep:"none" placeholder:"K=V" group:"target" help:"A further header field; may be repeated."`
+	CA        string   `name:"ca" path:"target.ca" placeholder:"FILE" group:"target" help:"PEM file of the authorities to trust instead of the system's."`
+	Cert      string   `name:"cert" path:"target.cert" placeholder:"FILE" group:"target" help:"Client certificate (PEM), with --key."`
+	Key       string   `name:"key" path:"target.key" placeholder:"FILE" group:"target" help:"Key of the client certificate (PEM)."`
+	Insecure  bool     `name:"insecure" path:"target.insecure" group:"target" help:"Do not verify the server's certificate."`
+	Proxy     string   `name:"proxy" path:"target.proxy" placeholder:"URL" group:"target" help:"Proxy for all requests. The environment's is never used."`
+}

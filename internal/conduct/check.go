@@ -1,0 +1,535 @@
+package conduct
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/record"
+)
+
+// Facts is what is known of an endpoint. Absent values are null in JSON: not
+// seen is not the same as not there.
+type Facts struct {
+	Schema string    `json:"schema"` // plimsoll.check/1
+	URL    string    `json:"url"`
+	Base   string    `json:"base"`
+	At     time.Time `json:"at"`
+
+	Reachable bool     `json:"reachable"`
+	Error     *Problem `json:"error"`
+	Address   string   `json:"address,omitempty"`
+	// ConnectMS is the time of the TCP connect, TLS not included.
+	ConnectMS *float64 `json:"connect_ms"`
+	TLS       *TLS     `json:"tls"`
+	Protocol  string   `json:"protocol,omitempty"`
+	// Header holds the fields of the first answer that say something about the
+	// server.
+	Header map[string]string `json:"header,omitempty"`
+
+	// Engine is a guess, EngineFrom what it rests on.
+	Engine     string `json:"engine,omitempty"`
+	EngineFrom string `json:"engine_from,omitempty"`
+	Version    string `json:"version,omitempty"`
+
+	// Models is nil when there is no model list.
+	Models    []Model     `json:"models"`
+	APIs      []APIFact   `json:"apis"`
+	Telemetry []Telemetry `json:"telemetry"`
+	// Sent lists every request that was made to find this out.
+	Sent []Sent `json:"sent"`
+}
+
+// Problem is why something failed, by the error kinds of the contract.
+type Problem struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+// TLS is what the handshake said.
+type TLS struct {
+	Version  string    `json:"version"`
+	Cipher   string    `json:"cipher"`
+	Subject  string    `json:"subject"`
+	Issuer   string    `json:"issuer"`
+	Expires  time.Time `json:"expires"`
+	Verified bool      `json:"verified"`
+}
+
+// Model is one entry of the model list.
+type Model struct {
+	ID         string `json:"id"`
+	OwnedBy    string `json:"owned_by,omitempty"`
+	MaxContext *int64 `json:"max_model_len,omitempty"`
+}
+
+// APIFact is what is known of one API.
+type APIFact struct {
+	API  string `json:"api"`
+	Path string `json:"path"`
+	// GetStatus is the status that a GET of the path was answered with.
+	GetStatus *int `json:"get_status"`
+	// There is null when a GET cannot tell: many servers answer 404 to a GET of
+	// a path that only takes POST.
+	There *bool  `json:"there"`
+	Text  string `json:"text"`
+	Probe *Probe `json:"probe,omitempty"`
+}
+
+// Telemetry is a page that was looked for.
+type Telemetry struct {
+	URL    string `json:"url"`
+	Status *int   `json:"status"`
+	// Sources are the programs whose metric names were seen on it.
+	Sources  []string `json:"sources"`
+	Families int      `json:"families"`
+	Text     string   `json:"text,omitempty"`
+}
+
+// Sent is one request that was made.
+type Sent struct {
+	Method string   `json:"method"`
+	Path   string   `json:"path"`
+	Status *int     `json:"status"`
+	MS     *float64 `json:"ms"`
+	Error  *Problem `json:"error,omitempty"`
+}
+
+// CheckConfig says what to check and how long to wait.
+type CheckConfig struct {
+	URL    string
+	Access *Access
+	// Timeout bounds each GET; 0 means 5 s.
+	Timeout time.Duration
+	// Probe allows a few requests to the model, ProbeTimeout bounds each; 0
+	// means 30 s. Model is the model they ask for; empty means the first of the
+	// model list.
+	Probe        bool
+	ProbeTimeout time.Duration
+	Model        string
+}
+
+// maxPage bounds what is read of one page.
+const maxPage = 8 << 20
+
+type checker struct {
+	cfg    *CheckConfig
+	base   string
+	client *http.Client
+	facts  *Facts
+}
+
+type page struct {
+	status int
+	header http.Header
+	body   []byte
+	kind   string
+	err    error
+}
+
+// Check finds out what an endpoint can do. It retries nothing. An endpoint that
+// is down is a fact, not an error; errors are those of the configuration.
+func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
+	base, err := Base(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	_, version, full, err := split(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if version == "" {
+		version = "v1"
+	}
+	c := *cfg
+	if c.Timeout <= 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.ProbeTimeout <= 0 {
+		c.ProbeTimeout = 30 * time.Second
+	}
+	if c.Access == nil {
+		c.Access = &Access{Header: make(http.Header)}
+	}
+	tr := &http.Transport{TLSClientConfig: c.Access.TLS, DisableCompression: true, TLSHandshakeTimeout: c.Timeout}
+	if c.Access.Proxy != "" {
+		pu, err := url.Parse(c.Access.Proxy)
+		if err != nil {
+			return nil, fmt.Errorf("proxy %q: %w", c.Access.Proxy, err)
+		}
+		tr.Proxy = http.ProxyURL(pu)
+	}
+	defer tr.CloseIdleConnections()
+	k := &checker{cfg: &c, base: base, facts: &Facts{
+		Schema: "plimsoll.check/1", URL: cfg.URL, Base: base, At: time.Now().UTC(),
+	}}
+	k.client = &http.Client{
+		Transport:     tr,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	f := k.facts
+
+	p := k.get(ctx, "/"+version+"/models")
+	if p.err != nil {
+		f.Error = &Problem{Kind: p.kind, Text: p.err.Error()}
+		return f, nil
+	}
+	f.Reachable = true
+	f.Header = telling(p.header)
+	f.Models = parseModels(p)
+	k.apis(ctx, version, full)
+	if v := k.get(ctx, "/version"); v.err == nil && v.status == http.StatusOK {
+		f.Version = parseVersion(v.body)
+	}
+	k.get(ctx, "/health")
+	k.telemetry(ctx)
+	k.guess()
+	if c.Probe && ctx.Err() == nil {
+		k.probe(ctx)
+	}
+	return f, nil
+}
+
+// get makes one GET and notes it. A redirect is not followed.
+func (k *checker) get(ctx context.Context, path string) page {
+	first := len(k.facts.Sent) == 0
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
+	defer cancel()
+	var dial, dialled time.Time
+	if first {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			ConnectStart: func(string, string) { dial = time.Now() },
+			ConnectDone: func(_, addr string, err error) {
+				if err == nil {
+					dialled = time.Now()
+					k.facts.Address = addr
+				}
+			},
+			TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+				if err == nil {
+					k.facts.TLS = describeTLS(&s, k.cfg.Access.TLS)
+				}
+			},
+		})
+	}
+	began := time.Now()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base+path, nil)
+	if err != nil {
+		return page{err: err, kind: record.ClientResource.String()}
+	}
+	for name, vs := range k.cfg.Access.Header {
+		req.Header[name] = vs
+	}
+	if h := req.Header.Get("Host"); h != "" {
+		req.Host = h
+	}
+	req.Header.Set("User-Agent", "plimsoll")
+	s := Sent{Method: "GET", Path: path}
+	res, err := k.client.Do(req)
+	var p page
+	if err == nil {
+		p.status, p.header = res.StatusCode, res.Header
+		p.body, err = io.ReadAll(io.LimitReader(res.Body, maxPage))
+		res.Body.Close()
+		s.Status = &p.status
+		if first {
+			k.facts.Protocol = res.Proto
+			if !dialled.IsZero() {
+				ms := float64(dialled.Sub(dial)) / 1e6
+				k.facts.ConnectMS = &ms
+			}
+		}
+	}
+	if err != nil {
+		p.err = plain(err)
+		p.kind = errorKind(err).String()
+		if ctx.Err() == context.DeadlineExceeded {
+			p.err = fmt.Errorf("no answer within %s", k.cfg.Timeout)
+		}
+		s.Error = &Problem{Kind: p.kind, Text: p.err.Error()}
+	}
+	ms := float64(time.Since(began)) / 1e6
+	s.MS = &ms
+	k.facts.Sent = append(k.facts.Sent, s)
+	return p
+}
+
+// plain takes the "Get URL:" off an error of net/http.
+func plain(err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return ue.Err
+	}
+	return err
+}
+
+func errorKind(err error) record.ErrorKind {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return record.DNSError
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return record.TLSError
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return record.TLSError
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return record.TLSError
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return record.ConnectRefused
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
+		return record.ConnectionReset
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return record.ClientResource
+	}
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		if oe, ok := errors.AsType[*net.OpError](err); ok && oe.Op == "dial" {
+			return record.ConnectTimeout
+		}
+		return record.HeaderTimeout
+	}
+	if strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "HTTP response to HTTPS client") {
+		return record.TLSError
+	}
+	return record.BadBody
+}
+
+func describeTLS(s *tls.ConnectionState, cfg *tls.Config) *TLS {
+	t := &TLS{
+		Version: tls.VersionName(s.Version), Cipher: tls.CipherSuiteName(s.CipherSuite),
+		Verified: cfg == nil || !cfg.InsecureSkipVerify,
+	}
+	if len(s.PeerCertificates) > 0 {
+		c := s.PeerCertificates[0]
+		t.Subject, t.Issuer, t.Expires = c.Subject.String(), c.Issuer.String(), c.NotAfter.UTC()
+	}
+	return t
+}
+
+// telling keeps the header fields that say something about the server.
+func telling(h http.Header) map[string]string {
+	out := map[string]string{}
+	for name := range h {
+		l := strings.ToLower(name)
+		switch {
+		case Secret(name):
+		case l == "server", l == "via", l == "openai-version", strings.HasPrefix(l, "x-"), strings.HasPrefix(l, "cf-"):
+			out[name] = h.Get(name)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func parseModels(p page) []Model {
+	if p.err != nil || p.status != http.StatusOK {
+		return nil
+	}
+	var list struct {
+		Data []struct {
+			ID      string          `json:"id"`
+			OwnedBy string          `json:"owned_by"`
+			MaxLen  *int64          `json:"max_model_len"`
+			Meta    json.RawMessage `json:"meta"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(p.body, &list) != nil || list.Data == nil {
+		return nil
+	}
+	models := make([]Model, 0, len(list.Data))
+	for _, d := range list.Data {
+		models = append(models, Model{ID: d.ID, OwnedBy: d.OwnedBy, MaxContext: d.MaxLen})
+	}
+	return models
+}
+
+func parseVersion(body []byte) string {
+	var v struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(body, &v) == nil {
+		return v.Version
+	}
+	return ""
+}
+
+// apis looks at the path of each API with a GET, which no API takes: what
+// matters is how it is refused.
+func (k *checker) apis(ctx context.Context, version string, full dialect.API) {
+	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions} {
+		path := "/" + version + strings.TrimPrefix(apiPaths[api], "/v1")
+		a := APIFact{API: string(api), Path: path}
+		p := k.get(ctx, path)
+		yes := true
+		switch {
+		case p.err != nil:
+			a.Text = "GET failed: " + p.err.Error()
+		default:
+			a.GetStatus = &p.status
+			switch {
+			case p.status == http.StatusMethodNotAllowed:
+				a.There, a.Text = &yes, "there (a GET is refused with 405, as it should be)"
+			case p.status == http.StatusUnauthorized || p.status == http.StatusForbidden:
+				a.Text = fmt.Sprintf("a key is asked for (%d); set one with --api-key-env", p.status)
+			case p.status == http.StatusNotFound:
+				a.Text = "unknown: a GET is answered 404, which some servers also do for a path that takes POST"
+			case p.status == http.StatusBadRequest || p.status == http.StatusUnprocessableEntity:
+				a.There, a.Text = &yes, fmt.Sprintf("there (a GET is refused with %d)", p.status)
+			default:
+				a.Text = fmt.Sprintf("unknown: a GET is answered %d", p.status)
+			}
+		}
+		if api == full && a.There == nil {
+			a.Text += "; the URL names it"
+		}
+		k.facts.APIs = append(k.facts.APIs, a)
+	}
+}
+
+// source is a program that is known by the beginning of its metric names.
+type source struct {
+	prefix, name string
+	engine       bool
+}
+
+// sources are looked for in this order; the first engine found is the guess.
+// From the exporters' own documentation and source.
+var sources = []source{
+	{"vllm:", "vllm", true},
+	{"vllm_", "vllm (relabelled)", true},
+	{"sglang:", "sglang", true},
+	{"trtllm_", "tensorrt-llm", true},
+	{"nv_trt_llm_", "triton with tensorrt-llm", true},
+	{"nv_inference_", "triton", true},
+	{"tgi_", "tgi", true},
+	{"llamacpp:", "llama.cpp", true},
+	{"lmdeploy:", "lmdeploy", true},
+	{"dynamo_frontend_", "dynamo frontend", false},
+	{"dynamo_component_", "dynamo worker", false},
+	{"llm_d_epp_", "llm-d endpoint picker", false},
+	{"inference_pool_", "gateway endpoint picker", false},
+	{"smg_", "sglang gateway", false},
+	{"litellm_", "litellm", false},
+	{"ray_", "ray", false},
+	{"lmcache:", "lmcache", false},
+	{"DCGM_FI_", "dcgm-exporter", false},
+	{"node_", "node_exporter", false},
+	{"process_", "", false},
+}
+
+func (k *checker) telemetry(ctx context.Context) {
+	for _, path := range []string{"/metrics"} {
+		p := k.get(ctx, path)
+		t := Telemetry{URL: k.base + path, Sources: []string{}}
+		switch {
+		case p.err != nil:
+			t.Text = "GET failed: " + p.err.Error()
+		default:
+			t.Status = &p.status
+			switch {
+			case p.status == http.StatusNotFound:
+				t.Text = "no such page; vllm has it by default, sglang with --enable-metrics, llama.cpp with --metrics"
+			case p.status == http.StatusNotImplemented:
+				t.Text = "turned off; llama.cpp has it with --metrics"
+			case p.status != http.StatusOK:
+				t.Text = fmt.Sprintf("answered %d", p.status)
+			case strings.HasPrefix(strings.TrimSpace(string(p.body[:min(len(p.body), 64)])), "["),
+				strings.HasPrefix(strings.TrimSpace(string(p.body[:min(len(p.body), 64)])), "{"):
+				t.Text = "JSON, not an exposition page (trtllm-serve answers so; it also has /prometheus/metrics)"
+			default:
+				t.Families, t.Sources = families(p.body)
+				if t.Families == 0 {
+					t.Text = "no metric on it"
+				}
+			}
+		}
+		k.facts.Telemetry = append(k.facts.Telemetry, t)
+	}
+}
+
+// families counts the metric names of an exposition page and names the sources
+// that they are known to come from.
+func families(body []byte) (int, []string) {
+	names := map[string]bool{}
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			names[name] = true
+		} else if line != "" && line[0] != '#' {
+			i := strings.IndexAny(line, "{ \t")
+			if i <= 0 {
+				continue
+			}
+			name := line[:i]
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				if base := strings.TrimSuffix(name, suffix); names[base] {
+					name = base
+					break
+				}
+			}
+			names[name] = true
+		}
+	}
+	found := []string{}
+	for _, s := range sources {
+		if s.name == "" {
+			continue
+		}
+		for n := range names {
+			if strings.HasPrefix(n, s.prefix) {
+				found = append(found, s.name)
+				break
+			}
+		}
+	}
+	return len(names), found
+}
+
+// guess names the engine from what was seen, best evidence first.
+func (k *checker) guess() {
+	f := k.facts
+	for _, t := range f.Telemetry {
+		for _, name := range t.Sources {
+			for _, s := range sources {
+				if s.engine && s.name == name {
+					f.Engine, f.EngineFrom = s.name, "metric names that begin with "+s.prefix
+					return
+				}
+			}
+		}
+	}
+	for _, m := range f.Models {
+		switch m.OwnedBy {
+		case "vllm", "sglang", "llamacpp":
+			f.Engine, f.EngineFrom = strings.Replace(m.OwnedBy, "llamacpp", "llama.cpp", 1), "owned_by in the model list"
+			return
+		case "library":
+			f.Engine, f.EngineFrom = "ollama", "owned_by in the model list"
+			return
+		}
+	}
+	if s := f.Header["Server"]; s != "" {
+		l := strings.ToLower(s)
+		for _, name := range []string{"llama.cpp", "vllm", "sglang", "ollama", "tensorrt", "triton"} {
+			if strings.Contains(l, name) {
+				f.Engine, f.EngineFrom = name, "the Server header"
+				return
+			}
+		}
+	}
+}

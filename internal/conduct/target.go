@@ -1,0 +1,169 @@
+package conduct
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/scenario"
+)
+
+// apiPaths are the paths, below a base URL, of the APIs that plimsoll speaks.
+var apiPaths = map[dialect.API]string{
+	dialect.OpenAIChat:        "/v1/chat/completions",
+	dialect.OpenAICompletions: "/v1/completions",
+}
+
+// Endpoint returns the full URL of an API. The user's URL may be a base, a base
+// with its version ("/v1"), or the full path of the endpoint.
+func Endpoint(raw string, api dialect.API) (string, error) {
+	base, version, full, err := split(raw)
+	if err != nil {
+		return "", err
+	}
+	path, ok := apiPaths[api]
+	if !ok {
+		return "", fmt.Errorf("url %q: no path is known for api %q", raw, api)
+	}
+	if full != "" {
+		if full != api {
+			return "", fmt.Errorf("url %q: it is an endpoint of api %s, but api is %s; leave the path out or set api to %s", raw, full, api, full)
+		}
+		return raw, nil
+	}
+	if version != "" {
+		path = "/" + version + strings.TrimPrefix(path, "/v1")
+	}
+	return withPath(base, path), nil
+}
+
+// Base returns the URL without an API's path and version: what "/health" and
+// "/metrics" are relative to.
+func Base(raw string) (string, error) {
+	base, _, _, err := split(raw)
+	if err != nil {
+		return "", err
+	}
+	return withPath(base, ""), nil
+}
+
+func withPath(u *url.URL, path string) string {
+	v := *u
+	v.Path = u.Path + path
+	v.RawPath = ""
+	return v.String()
+}
+
+// split takes a target URL apart: the base without trailing slash, the version
+// ("v1") when the user wrote one, and the API when the URL names its endpoint.
+func split(raw string) (base *url.URL, version string, full dialect.API, err error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		if ue, ok := errors.AsType[*url.Error](err); ok {
+			err = ue.Err
+		}
+		return nil, "", "", fmt.Errorf("url %q: %w", raw, err)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, "", "", fmt.Errorf("url %q: want http://HOST[:PORT] or https://HOST[:PORT]", raw)
+	case u.Host == "" || u.Hostname() == "":
+		return nil, "", "", fmt.Errorf("url %q: it has no host; want %s://HOST[:PORT]", raw, u.Scheme)
+	case u.User != nil:
+		return nil, "", "", fmt.Errorf("url %s: it holds a user name or password; put the key into a variable and name it with api-key-env", u.Redacted())
+	case u.Fragment != "":
+		return nil, "", "", fmt.Errorf("url %q: a fragment (#%s) is never sent; leave it out", raw, u.Fragment)
+	}
+	v := *u
+	v.RawPath = ""
+	v.Path = strings.TrimRight(v.Path, "/")
+	// The longer path first: /v1/chat/completions also ends in /completions.
+	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions} {
+		if p, ok := strings.CutSuffix(v.Path, strings.TrimPrefix(apiPaths[api], "/v1")); ok {
+			v.Path, full = p, api
+			break
+		}
+	}
+	i := strings.LastIndexByte(v.Path, '/')
+	if last := v.Path[i+1:]; isVersion(last) {
+		version = last
+		v.Path = v.Path[:max(i, 0)]
+	}
+	return &v, version, full, nil
+}
+
+// isVersion says whether a path segment is an API version: v1, v2, v1beta.
+func isVersion(s string) bool {
+	return len(s) >= 2 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
+}
+
+// Access is what is needed to talk to a target: header fields and TLS.
+type Access struct {
+	Header http.Header
+	TLS    *tls.Config
+	Proxy  string
+}
+
+// NewAccess makes the header fields and the TLS configuration of a target. The
+// key comes from the variable that the target names.
+func NewAccess(t *scenario.Target, lookup func(string) (string, bool), readFile func(string) ([]byte, error)) (*Access, error) {
+	a := &Access{Header: make(http.Header), Proxy: t.Proxy}
+	if t.APIKeyEnv != "" {
+		key, ok := lookup(t.APIKeyEnv)
+		key = strings.TrimSpace(key)
+		if !ok || key == "" {
+			return nil, fmt.Errorf("target.api-key-env: the variable %s is not set; export it or leave api-key-env out", t.APIKeyEnv)
+		}
+		if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, fmt.Errorf("target.api-key-env: the value of %s holds a control character", t.APIKeyEnv)
+		}
+		a.Header.Set("Authorization", "Bearer "+key)
+	}
+	for k, v := range t.Header {
+		a.Header.Set(k, v)
+	}
+	if t.CA == "" && t.Cert == "" && t.Key == "" && !t.Insecure {
+		return a, nil
+	}
+	a.TLS = &tls.Config{InsecureSkipVerify: t.Insecure} //nolint:gosec // asked for by name, and reported
+	if t.CA != "" {
+		pem, err := readFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("target.ca: %w", err)
+		}
+		a.TLS.RootCAs = x509.NewCertPool()
+		if !a.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("target.ca: %s holds no PEM certificate", t.CA)
+		}
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		return nil, errors.New("target.cert: want both cert and key, or neither")
+	}
+	if t.Cert != "" {
+		certPEM, err := readFile(t.Cert)
+		if err != nil {
+			return nil, fmt.Errorf("target.cert: %w", err)
+		}
+		keyPEM, err := readFile(t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("target.key: %w", err)
+		}
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		if err != nil {
+			return nil, fmt.Errorf("target.cert: %s with %s: %w", t.Cert, t.Key, err)
+		}
+		a.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return a, nil
+}
+
+// secretHeaders are never written anywhere.
+var secretHeaders = []string{"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie"}
+
+// Secret says whether a header field holds something that is never written.
+func Secret(name string) bool { return slices.Contains(secretHeaders, strings.ToLower(name)) }
