@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -172,6 +174,30 @@ func list(t *testing.T, goos string) []pkg {
 			t.Fatalf("go list for %s: %v", goos, err)
 		}
 		out = append(out, p)
+	}
+}
+
+// TestFloorsAreDocumented compares the table of docs/architecture.md with the
+// rooms that exist.
+func TestFloorsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\| (\d+) \| ([a-z, ]+) \|`).FindAllStringSubmatch(string(b), -1) {
+		for name := range strings.SplitSeq(m[2], ", ") {
+			documented[name] = m[1]
+		}
+	}
+	for _, p := range list(t, "linux") {
+		name := room(p.ImportPath)
+		if name == "" || name == "cmd" {
+			continue
+		}
+		if got, want := documented[name], strconv.Itoa(floors[name]); got != want {
+			t.Errorf("docs/architecture.md puts room %s on floor %q, floors_test.go on %s", name, got, want)
+		}
 	}
 }
 
