@@ -1,0 +1,189 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// ServerRequest is a request body as a server reads it.
+type ServerRequest struct {
+	Model  string
+	Stream bool
+	// IncludeUsage asks for the final usage chunk, ContinuousUsage for usage in
+	// every chunk.
+	IncludeUsage, ContinuousUsage bool
+	// Messages are the chat's messages, text parts joined.
+	Messages []ServerMessage
+	// Prompts are the prompts of a completions request; PromptTokens their
+	// lengths where they came as token ids, else 0.
+	Prompts      []string
+	PromptTokens []int
+	// MaxTokens and MinTokens are 0 when not given. MaxTokens is
+	// max_completion_tokens where that is given.
+	MaxTokens, MinTokens int
+	// N is the number of choices, at least 1.
+	N         int
+	IgnoreEOS bool
+	Stop      []string
+	// Temperature and Seed are nil when not given.
+	Temperature *float64
+	Seed        *int64
+	// Tools is the number of tools offered; ToolChoice the choice when it is a
+	// word ("auto", "none", "required").
+	Tools      int
+	ToolChoice string
+}
+
+// ServerMessage is one message of a chat.
+type ServerMessage struct {
+	Role, Text string
+}
+
+// RequestError says what is wrong with a request body; a server answers it with
+// status 400.
+type RequestError struct {
+	// Field is the offending field, "" for the body as a whole.
+	Field, Reason string
+}
+
+// Error returns the text for the error object.
+func (e *RequestError) Error() string {
+	if e.Field == "" {
+		return e.Reason
+	}
+	return e.Field + ": " + e.Reason
+}
+
+// ParseRequest reads the body of a request to api as a server does. The error
+// is a *RequestError.
+func ParseRequest(api API, body []byte) (*ServerRequest, error) {
+	var w struct {
+		Model         string `json:"model"`
+		Stream        bool   `json:"stream"`
+		StreamOptions struct {
+			IncludeUsage         bool `json:"include_usage"`
+			ContinuousUsageStats bool `json:"continuous_usage_stats"`
+		} `json:"stream_options"`
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+		Prompt              json.RawMessage   `json:"prompt"`
+		MaxTokens           *int64            `json:"max_tokens"`
+		MaxCompletionTokens *int64            `json:"max_completion_tokens"`
+		MinTokens           int64             `json:"min_tokens"`
+		N                   *int64            `json:"n"`
+		IgnoreEOS           bool              `json:"ignore_eos"`
+		Stop                json.RawMessage   `json:"stop"`
+		Temperature         *float64          `json:"temperature"`
+		Seed                *int64            `json:"seed"`
+		Tools               []json.RawMessage `json:"tools"`
+		ToolChoice          json.RawMessage   `json:"tool_choice"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, &RequestError{Reason: fmt.Sprintf("read request body: %v", err)}
+	}
+	r := &ServerRequest{
+		Model: w.Model, Stream: w.Stream,
+		IncludeUsage: w.StreamOptions.IncludeUsage, ContinuousUsage: w.StreamOptions.ContinuousUsageStats,
+		N: 1, IgnoreEOS: w.IgnoreEOS, Temperature: w.Temperature, Seed: w.Seed,
+		Tools: len(w.Tools), ToolChoice: text(w.ToolChoice),
+	}
+	limit := w.MaxTokens
+	field := "max_tokens"
+	if w.MaxCompletionTokens != nil {
+		limit, field = w.MaxCompletionTokens, "max_completion_tokens"
+	}
+	if limit != nil {
+		if *limit < 1 || *limit > 1<<31-1 {
+			return nil, &RequestError{field, fmt.Sprintf("must be at least 1, got %d", *limit)}
+		}
+		r.MaxTokens = int(*limit)
+	}
+	if w.MinTokens < 0 || r.MaxTokens > 0 && w.MinTokens > int64(r.MaxTokens) || w.MinTokens > 1<<31-1 {
+		return nil, &RequestError{"min_tokens", fmt.Sprintf("must be between 0 and %s, got %d", field, w.MinTokens)}
+	}
+	r.MinTokens = int(w.MinTokens)
+	if w.N != nil {
+		if *w.N < 1 || *w.N > 128 {
+			return nil, &RequestError{"n", fmt.Sprintf("must be between 1 and 128, got %d", *w.N)}
+		}
+		r.N = int(*w.N)
+	}
+	if !null(w.Stop) && json.Unmarshal(w.Stop, &r.Stop) != nil {
+		var s string
+		if json.Unmarshal(w.Stop, &s) != nil {
+			return nil, &RequestError{"stop", "must be a string or a list of strings"}
+		}
+		r.Stop = []string{s}
+	}
+	if api == OpenAICompletions {
+		if err := r.prompts(w.Prompt); err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	if len(w.Messages) == 0 {
+		return nil, &RequestError{"messages", "must be a list of at least one message"}
+	}
+	for i, m := range w.Messages {
+		t, ok := contentText(m.Content)
+		if !ok {
+			return nil, &RequestError{fmt.Sprintf("messages[%d].content", i), "must be a string or a list of parts"}
+		}
+		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t})
+	}
+	return r, nil
+}
+
+func contentText(raw json.RawMessage) (string, bool) {
+	if null(raw) { // an assistant's message that is all tool calls
+		return "", true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s, true
+	}
+	var list []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &list) != nil {
+		return "", false
+	}
+	var b strings.Builder
+	for i := range list {
+		b.WriteString(list[i].Text)
+	}
+	return b.String(), true
+}
+
+// prompts reads the four forms of a prompt: a text, token ids, or a list of
+// either.
+func (r *ServerRequest) prompts(raw json.RawMessage) error {
+	raw = bytes.TrimSpace(raw)
+	var one string
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &one) == nil {
+		r.Prompts, r.PromptTokens = []string{one}, []int{0}
+		return nil
+	}
+	var texts []string
+	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &texts) == nil && len(texts) > 0 {
+		r.Prompts, r.PromptTokens = texts, make([]int, len(texts))
+		return nil
+	}
+	var ids []int64
+	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
+		r.Prompts, r.PromptTokens = []string{""}, []int{len(ids)}
+		return nil
+	}
+	var lists [][]int64
+	if json.Unmarshal(raw, &lists) == nil && len(lists) > 0 {
+		for _, l := range lists {
+			r.Prompts, r.PromptTokens = append(r.Prompts, ""), append(r.PromptTokens, len(l))
+		}
+		return nil
+	}
+	return &RequestError{"prompt", "must be a text, token ids, or a list of either"}
+}
