@@ -1,22 +1,31 @@
 // Package scenario is the file that says what to run: its types, defaults,
 // strict reading with every error at its line and column, its JSON Schema and
-// its hash. It decides nothing about how a run is done and never touches the
-// network.
+// its hash. It decides nothing about how a run is done, never touches the
+// network, and never keeps the value of a secret in what it writes.
 package scenario
 
-import "time"
+import (
+	"time"
+
+	"plimsoll/internal/strictyaml"
+)
 
 // Scenario is one run as it was asked for. Every field has the name of its
 // command-line flag.
 type Scenario struct {
-	Name   string            `yaml:"name,omitempty"`
-	Tags   map[string]string `yaml:"tag,omitempty"`
-	Seed   uint64            `yaml:"seed"`
-	Target Target            `yaml:"target"`
-	Users  Users             `yaml:"users"`
-	Load   Load              `yaml:"load"`
-	Guards Guards            `yaml:"guards"`
-	Data   Data              `yaml:"data"`
+	Name string            `yaml:"name,omitempty"`
+	Tags map[string]string `yaml:"tag,omitempty"`
+	// Seed fixes prompts, lengths and arrivals. Read draws one, from 1 on, when
+	// none is given, so that two runs never send the same prompts by accident;
+	// 0 means that none has been drawn yet.
+	Seed   uint64 `yaml:"seed,omitempty"`
+	Target Target `yaml:"target"`
+	Users  Users  `yaml:"users"`
+	Load   Load   `yaml:"load"`
+	Guards Guards `yaml:"guards"`
+	Data   Data   `yaml:"data"`
+
+	origin origins
 }
 
 // Target says where requests go and how they are shaped.
@@ -33,16 +42,19 @@ type Target struct {
 	Temperature *float64 `yaml:"temperature,omitempty"`
 	IgnoreEOS   bool     `yaml:"ignore-eos,omitempty"`
 	// Usage asks for usage in the stream: final, running or none.
-	Usage            string        `yaml:"usage"`
-	Tokenizer        string        `yaml:"tokenizer,omitempty"`
-	CA               string        `yaml:"ca,omitempty"`
-	Cert             string        `yaml:"cert,omitempty"`
-	Key              string        `yaml:"key,omitempty"`
-	Insecure         bool          `yaml:"insecure,omitempty"`
-	Proxy            string        `yaml:"proxy,omitempty"`
+	Usage    string `yaml:"usage"`
+	CA       string `yaml:"ca,omitempty"`
+	Cert     string `yaml:"cert,omitempty"`
+	Key      string `yaml:"key,omitempty"`
+	Insecure bool   `yaml:"insecure,omitempty"`
+	Proxy    string `yaml:"proxy,omitempty"`
+	// The time limits of one request: until a connection is ready; from the
+	// last byte sent to the response header; of silence between bytes of the
+	// body; of all of it. 0 is no limit, except that a connection always has
+	// one.
 	ConnectTimeout   time.Duration `yaml:"connect-timeout"`
-	HeaderTimeout    time.Duration `yaml:"header-timeout,omitempty"`
-	IdleTimeout      time.Duration `yaml:"idle-timeout,omitempty"`
+	HeaderTimeout    time.Duration `yaml:"header-timeout"`
+	IdleTimeout      time.Duration `yaml:"idle-timeout"`
 	Timeout          time.Duration `yaml:"timeout,omitempty"`
 	NewConnection    bool          `yaml:"new-connection,omitempty"`
 	ResetPrefixCache bool          `yaml:"reset-prefix-cache,omitempty"`
@@ -51,7 +63,8 @@ type Target struct {
 // Users says who the users are.
 type Users struct {
 	// Workload is the name of a built-in workload; empty means the synthetic
-	// one made of PromptTokens and OutputTokens.
+	// one made of PromptTokens and OutputTokens, the only one there is so far
+	// (Read makes empty of its name, synthetic).
 	Workload     string `yaml:"workload,omitempty"`
 	PromptTokens Dist   `yaml:"prompt-tokens"`
 	OutputTokens Dist   `yaml:"output-tokens"`
@@ -60,49 +73,89 @@ type Users struct {
 // Load says how much load is applied and for how long. Exactly one of Users
 // and Rate is not empty; several values are run one step after another.
 type Load struct {
-	Users      []int     `yaml:"users,omitempty"`
-	Rate       []float64 `yaml:"rate,omitempty"` // requests per second
-	Arrival    string    `yaml:"arrival,omitempty"`
-	Burstiness float64   `yaml:"burstiness,omitempty"`
+	Users []int     `yaml:"users,omitempty"`
+	Rate  []float64 `yaml:"rate,omitempty"` // requests per second
+	// Arrival is how a rate arrives, constant or poisson; empty with users.
+	Arrival string `yaml:"arrival,omitempty"`
 	// Duration is the length of the steady window of each step, Requests the
-	// number of requests of it; one of the two bounds a step.
-	Duration    time.Duration `yaml:"duration,omitempty"`
-	Requests    int           `yaml:"requests,omitempty"`
-	Warmup      time.Duration `yaml:"warmup,omitempty"`
-	Drain       time.Duration `yaml:"drain"`
-	MaxInFlight int           `yaml:"max-in-flight,omitempty"`
+	// number of requests of it; exactly one of the two is not 0.
+	Duration time.Duration `yaml:"duration,omitempty"`
+	Requests int           `yaml:"requests,omitempty"`
+	Warmup   time.Duration `yaml:"warmup,omitempty"`
+	// Drain is how long to wait after the window for its requests to end; those
+	// that have not are incomplete. 0 waits for none.
+	Drain time.Duration `yaml:"drain"`
+	// MaxInFlight 0 is no cap.
+	MaxInFlight int `yaml:"max-in-flight,omitempty"`
 }
 
 // Guards say when a run is stopped and what is expected of it.
 type Guards struct {
-	SLO            []Limit `yaml:"slo,omitempty"`
-	MaxErrorShare  float64 `yaml:"max-error-share"`
-	MaxTotalTokens int64   `yaml:"max-total-tokens,omitempty"`
+	SLO []Limit `yaml:"slo,omitempty"`
+	// MaxErrorShare is of the last 100 requests, above 0 and at most 1.
+	MaxErrorShare float64 `yaml:"max-error-share"`
+	// MaxTotalTokens counts prompt and output tokens; 0 is no limit.
+	MaxTotalTokens int64 `yaml:"max-total-tokens,omitempty"`
 }
 
-// Data says where the run is kept.
+// Data says where the run is kept and what is read beside it.
 type Data struct {
 	Out      string `yaml:"out"`
 	SaveText bool   `yaml:"save-text,omitempty"`
 	// Telemetry is auto, none, or URLs.
-	Telemetry []string `yaml:"telemetry,omitempty"`
+	Telemetry []string `yaml:"telemetry"`
 }
 
-// Limit is one service level: a statistic of a metric must be at most Value.
-// Its text form is ttft.p95=500ms.
-type Limit struct {
-	Metric string // ttft, ttfc, ttlt, e2e, tpot, itl
-	Stat   string // mean, p50 .. p999, max
-	Value  time.Duration
+// The values that some fields choose from.
+const (
+	APIChat        = "openai.chat"
+	APICompletions = "openai.completions"
+
+	ArrivalConstant = "constant"
+	ArrivalPoisson  = "poisson"
+
+	UsageFinal   = "final"
+	UsageRunning = "running"
+	UsageNone    = "none"
+
+	// Synthetic is the name of the workload that PromptTokens and OutputTokens
+	// make.
+	Synthetic = "synthetic"
+)
+
+// DefaultDuration is the steady window of a step when neither a duration nor a
+// number of requests is given.
+const DefaultDuration = time.Minute
+
+// Default returns a scenario with every default filled in. It is not complete:
+// it has no URL and no load. The time-outs bound every wait without cutting an
+// answer that is still arriving: a queue in an overloaded server may hold a
+// request for minutes, but a body that has begun is not silent for two.
+func Default() *Scenario {
+	return &Scenario{
+		Target: Target{
+			API:            APIChat,
+			Usage:          UsageFinal,
+			ConnectTimeout: 10 * time.Second,
+			HeaderTimeout:  10 * time.Minute,
+			IdleTimeout:    2 * time.Minute,
+		},
+		Users: Users{
+			PromptTokens: Dist{Kind: Fixed, A: 512},
+			OutputTokens: Dist{Kind: Fixed, A: 128},
+		},
+		Load:   Load{Drain: time.Minute},
+		Guards: Guards{MaxErrorShare: 0.5},
+		Data:   Data{Out: "runs", Telemetry: []string{"auto"}},
+	}
 }
 
-// Dist is a distribution of token counts. Its text forms are 512,
-// uniform:100..900, normal:512,64, lognormal:p50=400,p99=4000.
-type Dist struct {
-	Kind string // fixed, uniform, normal, lognormal
-	// A and B are the value; low and high; mean and deviation; median and 99th
-	// percentile.
-	A, B float64
-	// Min and Max clip what is drawn; 0 means no clip (at least 1 always).
-	Min, Max float64
+// origins remembers where the values of a scenario came from.
+type origins struct {
+	doc *strictyaml.Document
+	// derived holds the fields that Read filled in because of others, with the
+	// reason.
+	derived map[string]string
+	// raw holds the text of fields that name environment variables.
+	raw map[string]string
 }

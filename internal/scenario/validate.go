@@ -1,0 +1,434 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"plimsoll/internal/strictyaml"
+)
+
+// The bounds that a slip of the keyboard exceeds and no real run does.
+const (
+	maxUsers    = 1_000_000
+	maxRate     = 1_000_000
+	maxSteps    = 1_000
+	maxDuration = 31 * 24 * time.Hour
+)
+
+// Validate returns everything that is wrong with the scenario as a
+// strictyaml.Errors, with the place of each value where the scenario was read
+// from a file, or nil.
+func (s *Scenario) Validate() error {
+	if errs := s.check(nil); len(errs) > 0 {
+		errs.Sort()
+		return errs
+	}
+	return nil
+}
+
+// validator gathers errors; fields that already have one get no second.
+type validator struct {
+	s    *Scenario
+	had  strictyaml.Errors
+	errs strictyaml.Errors
+}
+
+func (s *Scenario) check(had strictyaml.Errors) strictyaml.Errors {
+	v := validator{s: s, had: had}
+	v.general()
+	v.target(&s.Target)
+	v.users(&s.Users)
+	v.load(&s.Load)
+	v.guards(&s.Guards)
+	v.data(&s.Data)
+	return v.errs
+}
+
+// fail records an error, unless the field, one in it or one around it has one.
+func (v *validator) fail(path, problem, value string) {
+	if v.failed(path) {
+		return
+	}
+	e := &strictyaml.Error{Path: path, Problem: problem, Value: value}
+	if v.s.origin.doc != nil {
+		e.Position, _ = v.s.origin.doc.At(path)
+	}
+	v.errs = append(v.errs, e)
+}
+
+func (v *validator) failed(path string) bool {
+	for _, e := range v.had {
+		if e.Path == path || strings.HasPrefix(e.Path, path+"[") || strings.HasPrefix(e.Path, path+".") ||
+			strings.HasPrefix(path, e.Path+"[") || strings.HasPrefix(path, e.Path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *validator) general() {
+	v.text("name", v.s.Name)
+	for _, k := range slices.Sorted(maps.Keys(v.s.Tags)) {
+		v.text(strictyaml.Join("tag", k), v.s.Tags[k])
+		if k == "" || strings.ContainsFunc(k, unicode.IsControl) {
+			v.fail("tag", "want a name for every tag", strictyaml.Quote(k))
+		}
+	}
+	if v.s.Seed == 0 && v.s.given("seed") {
+		v.fail("seed", "want a seed of at least 1, or none to have one drawn", "0")
+	}
+}
+
+// text refuses control characters, which would break a terminal or a log.
+func (v *validator) text(path, s string) {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		v.fail(path, "want text without control characters", strictyaml.Quote(s))
+	}
+	if len(s) > 1000 {
+		v.fail(path, "want at most 1000 bytes of text", "")
+	}
+}
+
+func (v *validator) target(t *Target) {
+	if len(t.URL) == 0 {
+		v.fail("target.url", "want the URL of an endpoint, as in http://localhost:8000", "")
+	}
+	for i, raw := range t.URL {
+		v.url(item("target.url", i), raw, true)
+	}
+	v.text("target.model", t.Model)
+	v.choice("target.api", t.API, []string{APIChat, APICompletions})
+	v.choice("target.usage", t.Usage, []string{UsageFinal, UsageRunning, UsageNone})
+	if t.APIKeyEnv != "" && !isEnvName(t.APIKeyEnv) {
+		// What stands there may be the key itself, so it is not shown.
+		v.fail("target.api-key-env", "want the name of an environment variable (letters, digits, _), not a key", "")
+	}
+	v.headers(t.Header)
+	v.body(t.ExtraBody)
+	if t.Temperature != nil {
+		v.number("target.temperature", *t.Temperature, 0, 100, "a temperature")
+	}
+	for _, f := range [][2]string{{"ca", t.CA}, {"cert", t.Cert}, {"key", t.Key}} {
+		v.text("target."+f[0], f[1])
+	}
+	if strings.Contains(t.Key, "-----BEGIN") {
+		v.fail("target.key", "want the name of a file with the key, not the key itself", "")
+	}
+	if t.Cert != "" && t.Key == "" {
+		v.fail("target.cert", "a client certificate needs its key: give target.key too", "")
+	}
+	if t.Key != "" && t.Cert == "" {
+		v.fail("target.key", "a client key needs its certificate: give target.cert too", "")
+	}
+	if t.Proxy != "" {
+		v.url("target.proxy", t.Proxy, false)
+	}
+	if t.ConnectTimeout <= 0 {
+		v.fail("target.connect-timeout", "want a duration above 0", strictyaml.FormatDuration(t.ConnectTimeout))
+	}
+	v.duration("target.connect-timeout", t.ConnectTimeout)
+	v.duration("target.header-timeout", t.HeaderTimeout)
+	v.duration("target.idle-timeout", t.IdleTimeout)
+	v.duration("target.timeout", t.Timeout)
+}
+
+func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// url checks an http or https URL. Query says whether it may have a query.
+func (v *validator) url(path, raw string, query bool) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The error of url.Parse repeats the text, which may hold a password.
+		v.fail(path, "want a URL, as in http://localhost:8000", redact(raw))
+		return
+	}
+	switch {
+	case raw == "":
+		v.fail(path, "want a URL, as in http://localhost:8000", `""`)
+	case u.Scheme != "http" && u.Scheme != "https":
+		if !strings.Contains(raw, "://") {
+			v.fail(path, "want a URL with http:// or https://: write http://"+redact(raw), strictyaml.Quote(redact(raw)))
+			return
+		}
+		v.fail(path, "want a URL with http:// or https://", strictyaml.Quote(redact(raw)))
+	case u.Hostname() == "":
+		v.fail(path, "want a host in the URL, as in http://localhost:8000", strictyaml.Quote(redact(raw)))
+	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
+		v.fail(path, "a fragment (#) is never sent: remove it", strictyaml.Quote(redact(raw)))
+	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+		v.fail(path, "want a URL without spaces", strictyaml.Quote(redact(raw)))
+	case !query && (u.RawQuery != "" || u.Path != "" && u.Path != "/"):
+		v.fail(path, "want only scheme, host and port", strictyaml.Quote(redact(raw)))
+	}
+	if u.User != nil && !v.named(path) {
+		v.fail(path, "a user name or password is written in the URL: write ${NAME} for it, or use api-key-env", redact(raw))
+	}
+	for name := range u.Query() {
+		if secretName(name) && !v.named(path) {
+			v.fail(path, fmt.Sprintf("a key is written in the query (%s): write ${NAME} for it, or use api-key-env", strictyaml.Quote(name)), redact(raw))
+		}
+	}
+}
+
+func (v *validator) choice(path, name string, known []string) {
+	for _, k := range known {
+		if k == name {
+			return
+		}
+	}
+	if v.failed(path) {
+		return
+	}
+	v.fail(path, "want one of "+strings.Join(known, ", "), strictyaml.Quote(name))
+	v.errs[len(v.errs)-1].Nearest = strictyaml.Nearest(name, known)
+}
+
+func (v *validator) number(path string, x, low, high float64, what string) {
+	switch {
+	case math.IsNaN(x):
+		v.fail(path, "want "+what+", a number", "NaN")
+	case x < low:
+		v.fail(path, fmt.Sprintf("want %s of at least %v", what, low), fmt.Sprint(x))
+	case x > high:
+		v.fail(path, fmt.Sprintf("want %s of at most %v", what, high), fmt.Sprint(x))
+	}
+}
+
+// duration checks one that may be 0.
+func (v *validator) duration(path string, d time.Duration) {
+	switch {
+	case d < 0:
+		v.fail(path, "want a duration of at least 0s", strictyaml.FormatDuration(d))
+	case d > maxDuration:
+		v.fail(path, "want a duration of at most "+strictyaml.FormatDuration(maxDuration), strictyaml.FormatDuration(d))
+	}
+}
+
+func (v *validator) users(u *Users) {
+	if u.Workload != "" && u.Workload != Synthetic {
+		v.fail("users.workload", "the only workload in this version is "+Synthetic+" (prompt-tokens and output-tokens)", strictyaml.Quote(u.Workload))
+	}
+	if err := u.PromptTokens.check(); err != nil {
+		v.fail("users.prompt-tokens", err.Error(), "")
+	}
+	if err := u.OutputTokens.check(); err != nil {
+		v.fail("users.output-tokens", err.Error(), "")
+	}
+}
+
+func (v *validator) load(l *Load) {
+	haveUsers, haveRate := len(l.Users) > 0 || v.s.given("load.users"), len(l.Rate) > 0 || v.s.given("load.rate")
+	switch {
+	case haveUsers && haveRate:
+		v.fail("load.rate", "give users or rate, not both"+v.also("load.users")+"; --set load.users=null drops the users, --set load.rate=null the rate", "")
+	case !haveUsers && !haveRate && !v.failed("load"):
+		v.fail("load", "want users (each waits for its answer) or rate (requests a second), as in users: 8", "")
+	}
+	if haveUsers && len(l.Users) == 0 {
+		v.fail("load.users", "want at least one number of users", "[]")
+	}
+	if haveRate && len(l.Rate) == 0 {
+		v.fail("load.rate", "want at least one rate", "[]")
+	}
+	for i, n := range l.Users {
+		if n < 1 || n > maxUsers {
+			v.fail(v.step("load.users", i, len(l.Users)), fmt.Sprintf("want a number of users from 1 to %d", maxUsers), fmt.Sprint(n))
+		}
+	}
+	for i, r := range l.Rate {
+		path := v.step("load.rate", i, len(l.Rate))
+		switch {
+		case math.IsNaN(r):
+			v.fail(path, "want a rate above 0, a number", "NaN")
+		case r <= 0 || r > maxRate:
+			v.fail(path, fmt.Sprintf("want a rate above 0 and at most %d requests a second", maxRate), fmt.Sprint(r))
+		}
+	}
+	if len(l.Users) > maxSteps || len(l.Rate) > maxSteps {
+		v.fail("load", fmt.Sprintf("want at most %d steps", maxSteps), fmt.Sprint(max(len(l.Users), len(l.Rate))))
+	}
+	switch {
+	case l.Arrival == "":
+		if haveRate && !haveUsers && len(l.Rate) > 0 {
+			v.choice("load.arrival", l.Arrival, []string{ArrivalConstant, ArrivalPoisson})
+		}
+	case l.Arrival == "gamma":
+		v.fail("load.arrival", "gamma arrivals are not in this version yet: want constant or poisson", `"gamma"`)
+	default:
+		v.choice("load.arrival", l.Arrival, []string{ArrivalConstant, ArrivalPoisson})
+		if haveUsers && !haveRate {
+			v.fail("load.arrival", "an arrival belongs to a rate; users start a request when the last has ended: remove it", strictyaml.Quote(l.Arrival))
+		}
+	}
+	haveDuration, haveRequests := l.Duration != 0 || v.s.given("load.duration"), l.Requests != 0 || v.s.given("load.requests")
+	switch {
+	case haveDuration && haveRequests:
+		v.fail("load.requests", "give duration or requests, not both"+v.also("load.duration")+"; --set load.duration=null drops the duration", "")
+	case haveDuration && l.Duration <= 0:
+		v.fail("load.duration", "want a duration above 0", strictyaml.FormatDuration(l.Duration))
+	case haveRequests && l.Requests < 1:
+		v.fail("load.requests", "want a number of requests of at least 1", fmt.Sprint(l.Requests))
+	case !haveDuration && !haveRequests:
+		v.fail("load.duration", "want a duration or a number of requests", "")
+	}
+	v.duration("load.duration", l.Duration)
+	v.duration("load.warmup", l.Warmup)
+	v.duration("load.drain", l.Drain)
+	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {
+		v.fail("load.max-in-flight", "want a cap of at least 1, or none", fmt.Sprint(l.MaxInFlight))
+	}
+}
+
+// step is the path of one value of a list, without its index when it is alone.
+func (v *validator) step(path string, i, n int) string {
+	if n == 1 {
+		return path
+	}
+	return item(path, i)
+}
+
+// also says where the other of two fields is.
+func (v *validator) also(path string) string {
+	if v.s.origin.doc == nil || !v.s.given(path) {
+		return ""
+	}
+	p, _ := v.s.origin.doc.At(path)
+	return fmt.Sprintf(" (%s is at %s)", path, p)
+}
+
+func (v *validator) guards(g *Guards) {
+	seen := map[string]bool{}
+	for i, l := range g.SLO {
+		path := v.step("guards.slo", i, len(g.SLO))
+		if err := l.check(); err != nil {
+			v.fail(path, err.Error(), "")
+			continue
+		}
+		name := l.Metric + "." + l.Stat
+		if seen[name] {
+			v.fail(path, "a second limit for "+name+": keep one", strictyaml.Quote(l.String()))
+		}
+		seen[name] = true
+	}
+	if g.MaxErrorShare <= 0 || g.MaxErrorShare > 1 || math.IsNaN(g.MaxErrorShare) {
+		problem := "want a share above 0 and at most 1"
+		if g.MaxErrorShare > 1 && g.MaxErrorShare <= 100 {
+			problem += fmt.Sprintf(": for %v %% write %v", g.MaxErrorShare, g.MaxErrorShare/100)
+		}
+		v.fail("guards.max-error-share", problem, fmt.Sprint(g.MaxErrorShare))
+	}
+	if g.MaxTotalTokens < 0 || v.s.given("guards.max-total-tokens") && g.MaxTotalTokens == 0 {
+		v.fail("guards.max-total-tokens", "want a number of tokens of at least 1", fmt.Sprint(g.MaxTotalTokens))
+	}
+}
+
+func (v *validator) data(d *Data) {
+	if d.Out == "" {
+		v.fail("data.out", "want the name of a folder", `""`)
+	}
+	v.text("data.out", d.Out)
+	if len(d.Telemetry) == 0 {
+		v.fail("data.telemetry", "want auto, none or URLs", "[]")
+	}
+	for i, t := range d.Telemetry {
+		path := v.step("data.telemetry", i, len(d.Telemetry))
+		if t == "auto" || t == "none" {
+			if len(d.Telemetry) > 1 {
+				v.fail(path, t+" stands alone: want auto, none or URLs", strictyaml.Quote(t))
+			}
+			continue
+		}
+		if near := strictyaml.Nearest(t, []string{"auto", "none"}); near != "" && !strings.Contains(t, ":") {
+			v.choice(path, t, []string{"auto", "none"})
+			continue
+		}
+		v.url(path, t, true)
+	}
+}
+
+// Header fields that belong to the framing of a request, which the client does
+// itself.
+var ownHeaders = []string{"Connection", "Content-Length", "Host", "Transfer-Encoding", "Trailer", "Upgrade", "TE"}
+
+func (v *validator) headers(h map[string]string) {
+	first := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		path := strictyaml.Join("target.header", name)
+		lower := strings.ToLower(name)
+		if !isToken(name) {
+			v.fail(path, "want the name of a header field: letters, digits and -", "")
+			continue
+		}
+		if other, ok := first[lower]; ok {
+			v.fail(path, "the same header field as "+other+": keep one", "")
+		}
+		first[lower] = name
+		for _, own := range ownHeaders {
+			if strings.EqualFold(own, name) {
+				v.fail(path, "this header field is set by the client itself: remove it", "")
+			}
+		}
+		value := h[name]
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+			v.fail(path, "want a value without line breaks and control characters", "")
+		}
+		if strings.TrimSpace(value) == "" {
+			v.fail(path, "want a value: an empty header field says nothing", "")
+		}
+		v.secret(path, value, secretName(name))
+	}
+}
+
+// body checks the further fields of the request body: what JSON cannot say, and
+// keys.
+func (v *validator) body(body map[string]any) {
+	var walk func(path, name string, x any)
+	walk = func(path, name string, x any) {
+		switch x := x.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(x)) {
+				walk(strictyaml.Join(path, k), k, x[k])
+			}
+		case []any:
+			for i := range x {
+				walk(item(path, i), name, x[i])
+			}
+		case float64:
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				v.fail(path, "want a number that JSON can hold", fmt.Sprint(x))
+			}
+		case string:
+			v.secret(path, x, secretName(name))
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(body)) {
+		walk(strictyaml.Join("target.extra-body", k), k, body[k])
+	}
+	for _, own := range []string{"model", "messages", "prompt", "stream"} {
+		if _, ok := body[own]; ok {
+			v.fail(strictyaml.Join("target.extra-body", own), "this field of the body is set by the run itself: use its own flag (--model, --prompt-tokens, --no-stream)", "")
+		}
+	}
+}
+
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+func isEnvName(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
