@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -35,13 +36,26 @@ const (
 	FailCancelled // the caller's context ended
 )
 
+var failureNames = [...]string{
+	"", "dns", "connect_refused", "connect_timeout", "tls", "reset", "truncated", "header_timeout",
+	"idle_timeout", "total_timeout", "redirect", "protocol", "too_large", "resource", "cancelled",
+}
+
+// String returns a short name, "" for NoFailure.
+func (f Failure) String() string {
+	if int(f) < len(failureNames) {
+		return failureNames[f]
+	}
+	return "unknown"
+}
+
 // Config says how a Client connects. The zero value is usable.
 type Config struct {
-	// Now returns ns on the run's monotonic clock; Start is the instant of 0.
-	// Required.
-	Now func() int64
-	// Start is the wall and monotonic instant of Now() == 0.
+	// Start is the wall and monotonic instant that all times count from; the
+	// zero value means the moment of New. Now returns the ns since then; nil
+	// means the time since Start.
 	Start time.Time
+	Now   func() int64
 	// Dial replaces the dialler (tests, fake time). Connections that have a
 	// method LastStamp() (time.Time, bool) give receive times.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -62,6 +76,8 @@ type Config struct {
 	MaxBody int64
 	// NoKernelTimes turns kernel receive times off.
 	NoKernelTimes bool
+	// Resolve replaces the system's resolver (tests). Unused when Dial is set.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 // Request is one request to send. Body is read only and must stay unchanged

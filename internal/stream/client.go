@@ -1,0 +1,398 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultConnectTimeout = 10 * time.Second
+	DefaultKeepAlive      = 4 * time.Second
+	DefaultMaxHandshakes  = 128
+	DefaultMaxBody        = 64 << 20
+	// transportBuffer is the size of net/http's two buffers per connection. A
+	// token event is some 250 bytes; the default of 4 KiB would make a third
+	// of the memory of an open stream.
+	transportBuffer = 1 << 10
+	// maxResponseHeader bounds a response header block.
+	maxResponseHeader = 256 << 10
+)
+
+// Client makes exchanges over connections that it keeps itself. net/http does
+// the protocol on each of them (http.ClientConn); its own pool is not used,
+// because it dials behind a request's back and repeats requests silently.
+type Client struct {
+	cfg        Config
+	epoch      epoch
+	kernel     io.Closer // see keepStamping
+	handshakes chan struct{}
+	proxy      *url.URL
+
+	direct, viaProxy *http.Transport
+
+	open   atomic.Int64
+	mu     sync.RWMutex // guards the fields below
+	ends   map[string]*endpoint
+	urls   map[string]target
+	closed bool
+}
+
+// target is a parsed URL and where its connections come from.
+type target struct {
+	url *url.URL
+	end *endpoint
+}
+
+// maxURLs bounds the cache of parsed URLs.
+const maxURLs = 4096
+
+// New returns a client. It fails when the configuration makes no sense.
+func New(cfg Config) (*Client, error) {
+	if cfg.Start.IsZero() {
+		if cfg.Now != nil {
+			return nil, errors.New("stream: Now is set without Start, so that receive times could not be mapped")
+		}
+		cfg.Start = time.Now()
+	}
+	if cfg.Now == nil {
+		start := cfg.Start
+		cfg.Now = func() int64 { return int64(time.Since(start)) }
+	}
+	if cfg.ConnectTimeout <= 0 {
+		cfg.ConnectTimeout = DefaultConnectTimeout
+	}
+	if cfg.KeepAlive <= 0 {
+		cfg.KeepAlive = DefaultKeepAlive
+	}
+	if cfg.MaxHandshakes <= 0 {
+		cfg.MaxHandshakes = DefaultMaxHandshakes
+	}
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = DefaultMaxBody
+	}
+	c := &Client{
+		cfg: cfg, epoch: epoch{cfg.Start},
+		handshakes: make(chan struct{}, cfg.MaxHandshakes),
+		ends:       map[string]*endpoint{}, urls: map[string]target{},
+	}
+	if cfg.Proxy != "" {
+		u, err := url.Parse(cfg.Proxy)
+		if err != nil {
+			return nil, fmt.Errorf("stream: parse proxy %q: %w", cfg.Proxy, err)
+		}
+		if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("stream: proxy %q: want http://HOST:PORT or https://HOST:PORT", cfg.Proxy)
+		}
+		c.proxy = u
+	}
+	c.direct = c.transport(nil)
+	if c.proxy != nil {
+		c.viaProxy = c.transport(c.proxy)
+	}
+	if !cfg.NoKernelTimes && cfg.Dial == nil {
+		c.kernel = keepStamping()
+	}
+	return c, nil
+}
+
+// transport makes one that wraps connections which are ready already, TLS
+// included: it never dials.
+func (c *Client) transport(proxy *url.URL) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			ready, ok := ctx.Value(connKey{}).(*conn)
+			if !ok {
+				panic("BUG: net/http dials by itself")
+			}
+			return ready, nil
+		},
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		ReadBufferSize:         transportBuffer,
+		WriteBufferSize:        transportBuffer,
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if proxy != nil {
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	return t
+}
+
+type connKey struct{}
+
+// Close closes idle connections. Exchanges under way are not touched.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	ends := make([]*endpoint, 0, len(c.ends))
+	for _, e := range c.ends {
+		ends = append(ends, e)
+	}
+	kernel := c.kernel
+	c.kernel = nil
+	c.mu.Unlock()
+	for _, e := range ends {
+		e.closeIdle(true)
+	}
+	if kernel != nil {
+		_ = kernel.Close()
+	}
+}
+
+// OpenConnections returns the number of connections open now, idle ones included.
+func (c *Client) OpenConnections() int64 { return c.open.Load() }
+
+// EndpointStats is what happened to the connections of one host and port.
+type EndpointStats struct {
+	// Host is scheme://host:port.
+	Host string
+	// Opened counts connections made, Reused requests sent on a connection
+	// that had served another.
+	Opened, Reused int64
+	// IdleDeaths counts connections that the server closed while they were
+	// idle, though it had said that it keeps them; they cost nothing. Stale
+	// counts those that died under a request, which was then sent again.
+	IdleDeaths, Stale int64
+	// LateEnds counts bodies that the server kept open after the terminal event.
+	LateEnds int64
+	// ReuseOff is true when so many died that connections are not reused any more.
+	ReuseOff bool
+	// Addresses counts the connections made to each remote address.
+	Addresses map[string]int64
+}
+
+// Endpoints returns the statistics of every host and port used so far.
+func (c *Client) Endpoints() []EndpointStats {
+	c.mu.RLock()
+	ends := make([]*endpoint, 0, len(c.ends))
+	for _, e := range c.ends {
+		ends = append(ends, e)
+	}
+	c.mu.RUnlock()
+	out := make([]EndpointStats, 0, len(ends))
+	for _, e := range ends {
+		out = append(out, e.snapshot())
+	}
+	return out
+}
+
+// target parses a URL, once.
+func (c *Client) target(raw string) (target, error) {
+	c.mu.RLock()
+	t, ok := c.urls[raw]
+	c.mu.RUnlock()
+	if ok {
+		return t, nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return target{}, fmt.Errorf("parse URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return target{}, fmt.Errorf("URL %q: want http://HOST/... or https://HOST/...", raw)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	hostPort := net.JoinHostPort(u.Hostname(), port)
+	key := u.Scheme + "://" + hostPort
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.ends[key]
+	if e == nil {
+		e = &endpoint{c: c, key: key, scheme: u.Scheme, host: u.Hostname(), port: port, hostPort: hostPort}
+		if u.Scheme == "https" {
+			e.tls = &tls.Config{}
+			if c.cfg.TLS != nil {
+				e.tls = c.cfg.TLS.Clone()
+			}
+			if e.tls.ServerName == "" {
+				e.tls.ServerName = u.Hostname()
+			}
+			e.tls.NextProtos = []string{"http/1.1"}
+		}
+		c.ends[key] = e
+	}
+	t = target{u, e}
+	if len(c.urls) < maxURLs {
+		c.urls[raw] = t
+	}
+	return t, nil
+}
+
+// endpoint is one scheme, host and port with its connections.
+type endpoint struct {
+	c                       *Client
+	key, scheme, host, port string
+	hostPort                string
+	tls                     *tls.Config // nil without TLS
+
+	mu         sync.Mutex // guards the fields below
+	idle       []*conn    // the newest last
+	janitor    *time.Timer
+	addrs      []netip.Addr // of the resolved name
+	resolvedAt int64
+	turn       int // round robin over addrs
+	stats      EndpointStats
+	open       map[string]int64
+}
+
+// Reuse is given up when this many connections have died under a request and
+// they were at least one in staleShare of the reused ones. llama-server closes
+// after every stream while it says keep-alive: a fifth of the requests died of it.
+// A server with an ordinary idle time-out stays far below.
+const (
+	staleCount = 3
+	staleShare = 20
+	lateCount  = 3
+)
+
+func (e *endpoint) snapshot() EndpointStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats
+	s.Host = e.key
+	s.Addresses = make(map[string]int64, len(e.open))
+	for k, v := range e.open {
+		s.Addresses[k] = v
+	}
+	return s
+}
+
+func (e *endpoint) closed() { e.c.open.Add(-1) }
+
+// get returns an idle connection, or makes one.
+func (e *endpoint) get(ctx context.Context, fresh bool) (c *conn, err error) {
+	if !fresh {
+		if c := e.takeIdle(); c != nil {
+			return c, nil
+		}
+	}
+	select {
+	case e.c.handshakes <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-e.c.handshakes }()
+	if !fresh {
+		// Another request may have ended while this one waited for its turn.
+		if c := e.takeIdle(); c != nil {
+			return c, nil
+		}
+	}
+	return e.dial(ctx)
+}
+
+// takeIdle returns the connection that was used last and still lives.
+func (e *endpoint) takeIdle() *conn {
+	for {
+		e.mu.Lock()
+		n := len(e.idle)
+		if n == 0 {
+			e.mu.Unlock()
+			return nil
+		}
+		c := e.idle[n-1]
+		e.idle[n-1] = nil
+		e.idle = e.idle[:n-1]
+		e.mu.Unlock()
+		old := e.c.cfg.Now()-c.idleAt > int64(e.c.cfg.KeepAlive)
+		if !old && !c.readDead.Load() && !c.broken.Load() && c.cc.Err() == nil &&
+			(c.sock.kernel == nil || !c.sock.kernel.peerClosed()) {
+			return c
+		}
+		if !old {
+			e.mu.Lock()
+			e.stats.IdleDeaths++
+			e.mu.Unlock()
+		}
+		e.discard(c)
+	}
+}
+
+func (e *endpoint) discard(c *conn) {
+	_ = c.Close()
+	_ = c.cc.Close()
+}
+
+// put keeps a connection whose response has been read to its end.
+func (e *endpoint) put(c *conn) {
+	c.used = true
+	e.c.mu.RLock()
+	closed := e.c.closed
+	e.c.mu.RUnlock()
+	e.mu.Lock()
+	if closed || e.c.cfg.NewConnection || e.stats.ReuseOff || c.broken.Load() || c.cc.Available() == 0 {
+		e.mu.Unlock()
+		e.discard(c)
+		return
+	}
+	c.idleAt = e.c.cfg.Now()
+	e.idle = append(e.idle, c)
+	if e.janitor == nil {
+		e.janitor = time.AfterFunc(e.c.cfg.KeepAlive, func() { e.closeIdle(false) })
+	}
+	e.mu.Unlock()
+}
+
+// closeIdle closes connections that have been idle for long, or all of them.
+func (e *endpoint) closeIdle(all bool) {
+	now := e.c.cfg.Now()
+	var old []*conn
+	e.mu.Lock()
+	if e.janitor != nil {
+		e.janitor.Stop()
+		e.janitor = nil
+	}
+	kept := e.idle[:0]
+	for _, c := range e.idle {
+		if all || now-c.idleAt >= int64(e.c.cfg.KeepAlive) {
+			old = append(old, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	clear(e.idle[len(kept):])
+	e.idle = kept
+	if len(kept) > 0 {
+		wait := int64(e.c.cfg.KeepAlive) - (now - kept[0].idleAt)
+		e.janitor = time.AfterFunc(time.Duration(wait), func() { e.closeIdle(false) })
+	}
+	e.mu.Unlock()
+	for _, c := range old {
+		e.discard(c)
+	}
+}
+
+// stale counts a connection that died under a request.
+func (e *endpoint) stale() {
+	e.mu.Lock()
+	e.stats.Stale++
+	if e.stats.Stale >= staleCount && e.stats.Stale*staleShare >= e.stats.Reused {
+		e.stats.ReuseOff = true
+	}
+	e.mu.Unlock()
+}
+
+// noReuse reports whether connections should be told to close.
+func (e *endpoint) noReuse() bool {
+	if e.c.cfg.NewConnection {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats.ReuseOff
+}

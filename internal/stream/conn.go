@@ -1,0 +1,339 @@
+package stream
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const unset int64 = math.MinInt64
+
+// conn is a connection as net/http sees it: its bytes are those of HTTP, so it
+// stands above TLS. It notes for the attempt under way when bytes came and went.
+type conn struct {
+	net.Conn // the TLS connection or the sock itself
+	sock     *sock
+	end      *endpoint
+	cc       *http.ClientConn
+	remote   string
+	used     bool  // has served a request
+	idleAt   int64 // when it became idle
+
+	att      atomic.Pointer[attempt]
+	readDead atomic.Bool // a read has failed: no answer will come
+	broken   atomic.Bool // must not be reused
+	once     sync.Once
+}
+
+var errUnsolicited = errors.New("bytes that nobody asked for")
+
+// Read is called by one goroutine at a time: net/http's read loop up to the
+// response header, the goroutine of the exchange for the body.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	a := c.att.Load()
+	if a == nil {
+		// Idle, or a response that has ended. net/http would log such bytes.
+		if n > 0 {
+			c.broken.Store(true)
+			return 0, errUnsolicited
+		}
+		if err != nil {
+			c.readDead.Store(true)
+		}
+		return n, err
+	}
+	if n > 0 {
+		a.read(c, p[:n])
+	}
+	if err != nil {
+		c.readDead.Store(true)
+		a.answer()
+	}
+	return n, err
+}
+
+// lingerAfterWriteError is how long a failed write waits for an answer that the
+// server sent before it stopped reading (413 and the like).
+const lingerAfterWriteError = 200 * time.Millisecond
+
+// Write is called by net/http's write loop.
+func (c *conn) Write(p []byte) (int, error) {
+	a := c.att.Load()
+	if a == nil {
+		return c.Conn.Write(p)
+	}
+	a.writeStart.Store(a.now())
+	n, err := c.Conn.Write(p)
+	if err == nil {
+		if a.body.left() == 0 {
+			a.sentAt.Store(a.now())
+			a.rearm()
+		}
+		return n, nil
+	}
+	c.broken.Store(true)
+	if c.readDead.Load() || errors.Is(err, net.ErrClosed) {
+		return n, err
+	}
+	t := time.NewTimer(lingerAfterWriteError)
+	defer t.Stop()
+	select {
+	case <-a.answered:
+	case <-t.C:
+	}
+	if !a.headed.Load() {
+		return n, err
+	}
+	// An answer is there: net/http must not throw it away for this. The
+	// connection is marked broken, so nothing else will use it.
+	return len(p), nil
+}
+
+// Close closes the connection; more than once does no harm.
+func (c *conn) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.broken.Store(true)
+		err = c.Conn.Close()
+		c.end.closed()
+	})
+	return err
+}
+
+// attempt is one sending of one request. It is made anew each time, because
+// net/http's goroutines may still hold an old one when the exchange has moved on.
+type attempt struct {
+	c    *conn
+	now  func() int64
+	body sendBody
+
+	// The reading side. Written by whoever reads the connection, handed on
+	// with the response, and never touched after the response's last byte.
+	wire        wire
+	bodyLength  int64 // of a body with a length, -1 otherwise
+	headersAt   int64
+	at, userAt  int64
+	batch       uint32
+	seq         uint64
+	reads       uint32
+	kernelReads uint32
+	steps       uint32
+	lagSum      int64
+	lagMax      int64
+
+	any      atomic.Bool // a byte of an answer has come
+	headed   atomic.Bool // a whole response header has come
+	answered chan struct{}
+	once     sync.Once
+
+	// The writing side.
+	writeStart, sentAt atomic.Int64
+
+	// The time limits.
+	lastByte                   atomic.Int64
+	start                      int64
+	header, idle, total        atomic.Int64
+	inBody                     atomic.Bool
+	cause                      atomic.Uint32
+
+	mu    sync.Mutex // guards the following
+	timer *time.Timer
+	ended bool
+}
+
+func newAttempt(c *conn, now func() int64, start int64, r *Request) *attempt {
+	a := &attempt{
+		c: c, now: now, start: start, bodyLength: -1,
+		headersAt: unset, at: unset, userAt: unset, answered: make(chan struct{}),
+	}
+	a.body.b = r.Body
+	a.writeStart.Store(unset)
+	a.sentAt.Store(unset)
+	a.header.Store(int64(r.HeaderTimeout))
+	a.idle.Store(int64(r.IdleTimeout))
+	a.total.Store(int64(r.TotalTimeout))
+	return a
+}
+
+// read notes the bytes of one read.
+func (a *attempt) read(c *conn, p []byte) {
+	s := c.sock
+	a.at, a.userAt = s.at, s.userAt
+	if s.seq != a.seq {
+		// Under TLS several reads may come out of one read of the socket.
+		a.seq = s.seq
+		a.batch = s.batch
+		a.reads++
+		if s.stamped {
+			a.kernelReads++
+			lag := s.userAt - s.at
+			a.lagSum += lag
+			a.lagMax = max(a.lagMax, lag)
+		}
+		if s.stepped {
+			a.steps++
+		}
+	}
+	a.lastByte.Store(s.userAt)
+	if !a.any.Load() {
+		a.any.Store(true)
+	}
+	head := a.wire.state == wireHead
+	a.wire.feed(p)
+	if a.wire.begun {
+		a.headersAt = s.at
+	}
+	if head && a.wire.state != wireHead {
+		a.headed.Store(true)
+		a.answer()
+	}
+	if a.bodyLength >= 0 && a.wire.raw >= a.bodyLength || a.bodyLength < 0 && a.wire.state == wireDone {
+		// What is read from now on belongs to nobody. net/http begins to read
+		// ahead before the exchange sees the end of the body.
+		c.att.CompareAndSwap(a, nil)
+	}
+}
+
+// answer lets a failed write know that there is nothing to wait for any more.
+func (a *attempt) answer() { a.once.Do(func() { close(a.answered) }) }
+
+// framed is told how the body is framed, once the header is known and before
+// the body is read.
+func (a *attempt) framed(length int64, chunked bool) {
+	if chunked {
+		return // wire follows it anyway
+	}
+	a.wire.state = wireBad
+	a.bodyLength = length
+	if length < 0 {
+		a.bodyLength = math.MaxInt64
+	}
+	if a.wire.raw >= a.bodyLength {
+		a.c.att.CompareAndSwap(a, nil)
+	} else {
+		a.c.att.CompareAndSwap(nil, a) // a body that looked like an ended chunked one
+	}
+}
+
+// watch starts the time limits that the request has.
+func (a *attempt) watch() {
+	if a.header.Load()|a.idle.Load()|a.total.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	if !a.ended {
+		a.timer = time.AfterFunc(time.Hour, a.due)
+	}
+	a.mu.Unlock()
+	a.rearm()
+}
+
+// rearm sets the timer for the nearest limit.
+func (a *attempt) rearm() {
+	at, _ := a.deadline()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer == nil || a.ended || at == math.MaxInt64 {
+		return
+	}
+	a.timer.Reset(time.Duration(max(0, at-a.now())))
+}
+
+// deadline returns the nearest limit as things stand.
+func (a *attempt) deadline() (at int64, f Failure) {
+	at = math.MaxInt64
+	if d := a.total.Load(); d > 0 {
+		at, f = a.start+d, FailTotalTimeout
+	}
+	if a.inBody.Load() {
+		if d := a.idle.Load(); d > 0 && a.lastByte.Load()+d < at {
+			at, f = a.lastByte.Load()+d, FailIdleTimeout
+		}
+		return at, f
+	}
+	if d, sent := a.header.Load(), a.sentAt.Load(); d > 0 && sent != unset && sent+d < at {
+		at, f = sent+d, FailHeaderTimeout
+	}
+	return at, f
+}
+
+// due is the timer's function. A limit that has moved is waited for again, so
+// that arriving bytes need not touch the timer.
+func (a *attempt) due() {
+	at, f := a.deadline()
+	if at > a.now() {
+		a.rearm()
+		return
+	}
+	a.kill(f)
+}
+
+// kill ends the attempt from outside: the connection is closed, which wakes
+// whoever reads or writes it.
+func (a *attempt) kill(f Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return
+	}
+	a.cause.CompareAndSwap(0, uint32(f))
+	_ = a.c.Close()
+}
+
+// finish ends the time limits and lets go of the request body.
+func (a *attempt) finish() {
+	a.mu.Lock()
+	a.ended = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.mu.Unlock()
+	a.c.att.CompareAndSwap(a, nil)
+	a.body.drop()
+}
+
+// sendBody is a request body that can be taken away from net/http's write loop,
+// which may still be sending when the answer is complete.
+type sendBody struct {
+	mu  sync.Mutex
+	b   []byte
+	off int
+}
+
+func (s *sendBody) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := copy(p, s.b[s.off:])
+	s.off += n
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Close does nothing: the bytes are the caller's.
+func (s *sendBody) Close() error { return nil }
+
+func (s *sendBody) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.b) - s.off
+}
+
+func (s *sendBody) taken() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.off)
+}
+
+func (s *sendBody) drop() {
+	s.mu.Lock()
+	s.b, s.off = nil, 0
+	s.mu.Unlock()
+}

@@ -1,0 +1,76 @@
+package stream
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+func newClient(t *testing.T, cfg Config) *Client {
+	t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestStreamOverSocket reads a stream of the standard library's server and
+// checks text, times and the reuse of the connection.
+func TestStreamOverSocket(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 5 {
+			fmt.Fprintf(w, "data: %s %d\n\n", body, i)
+			w.(http.Flusher).Flush()
+			time.Sleep(5 * time.Millisecond)
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	}))
+	defer srv.Close()
+	c := newClient(t, Config{})
+	var x Exchange
+	for round := range 3 {
+		c.Do(t.Context(), &x, &Request{URL: srv.URL + "/v1", Body: []byte("hello"), TotalTimeout: 5 * time.Second})
+		if x.Failure != NoFailure || x.Status != 200 || x.Framing != FrameSSE {
+			t.Fatalf("round %d: failure %v %q, status %d, framing %d", round, x.Failure, x.Err, x.Status, x.Framing)
+		}
+		var got []string
+		last := x.Headers
+		for x.Next() {
+			got = append(got, string(x.Ev.Data))
+			if x.Ev.At < last || x.Ev.UserAt < x.Ev.At {
+				t.Errorf("event %q at %d (user %d) after %d", x.Ev.Data, x.Ev.At, x.Ev.UserAt, last)
+			}
+			last = x.Ev.At
+			if string(x.Ev.Data) == "[DONE]" {
+				x.Close()
+			}
+		}
+		if len(got) != 6 || got[0] != "hello 0" || got[5] != "[DONE]" {
+			t.Fatalf("round %d: events %q", round, got)
+		}
+		if !(x.Start <= x.Connected && x.Connected <= x.Sent && x.Sent <= x.Headers && x.Headers <= x.End) {
+			t.Errorf("clock points out of order: %d %d %d %d %d", x.Start, x.Connected, x.Sent, x.Headers, x.End)
+		}
+		if x.Failure != NoFailure || x.Reused != (round > 0) || x.EarlyResponse || x.WallStep {
+			t.Errorf("round %d: failure %v, reused %v, early %v, step %v", round, x.Failure, x.Reused, x.EarlyResponse, x.WallStep)
+		}
+		if x.SentBytes != 5 || x.ReceivedBytes != 5*15+14 {
+			t.Errorf("sent %d, received %d bytes", x.SentBytes, x.ReceivedBytes)
+		}
+		if kernelTimesHere && !x.KernelTimes {
+			t.Errorf("no kernel times: %d reads", x.Reads)
+		}
+		t.Logf("lag mean %d max %d over %d reads", x.ReadLagSum/int64(max(x.Reads, 1)), x.ReadLagMax, x.Reads)
+	}
+	if n := c.OpenConnections(); n != 1 {
+		t.Errorf("%d connections open, want 1", n)
+	}
+}
+

@@ -1,0 +1,3 @@
+package stream
+
+const kernelTimesHere = true
