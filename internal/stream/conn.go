@@ -136,11 +136,11 @@ type attempt struct {
 	writeStart, sentAt atomic.Int64
 
 	// The time limits.
-	lastByte                   atomic.Int64
-	start                      int64
-	header, idle, total        atomic.Int64
-	inBody                     atomic.Bool
-	cause                      atomic.Uint32
+	lastByte            atomic.Int64
+	start               int64
+	header, idle, total atomic.Int64
+	inBody              atomic.Bool
+	cause               atomic.Uint32
 
 	mu    sync.Mutex // guards the following
 	timer *time.Timer

@@ -28,7 +28,7 @@ func TestStreamOverSocket(t *testing.T) {
 		for i := range 5 {
 			fmt.Fprintf(w, "data: %s %d\n\n", body, i)
 			w.(http.Flusher).Flush()
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // real time: a real socket
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}))
@@ -73,4 +73,3 @@ func TestStreamOverSocket(t *testing.T) {
 		t.Errorf("%d connections open, want 1", n)
 	}
 }
-

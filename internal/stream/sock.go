@@ -10,7 +10,7 @@ import (
 type sock struct {
 	net.Conn
 	epoch   epoch
-	kernel  *kernelReader                        // nil: no kernel times
+	kernel  *kernelReader                              // nil: no kernel times
 	stamper interface{ LastStamp() (time.Time, bool) } // a test's connection that stamps
 
 	seq     uint64 // reads that returned bytes
