@@ -141,9 +141,9 @@ type Request struct {
 	// Fallbacks counts events that the fast scanner handed to encoding/json.
 	Fallbacks uint32
 	// Text is the answer per choice; kept only when asked for (--save-text),
-	// ReasoningText likewise.
-	Text          []string
-	ReasoningText string
+	// ReasoningText and RefusalText, of choice 0, likewise.
+	Text                       []string
+	ReasoningText, RefusalText string
 }
 
 // Reset makes r a request of which nothing has been seen yet. It keeps the
