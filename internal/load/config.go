@@ -99,6 +99,8 @@ type Config struct {
 
 	// KeepText keeps the answers in the records.
 	KeepText bool
+	// Tokenizer counts output tokens beside the server; nil when there is none.
+	Tokenizer record.Counter
 	// Agent labels the records.
 	Agent uint32
 

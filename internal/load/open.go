@@ -1,0 +1,291 @@
+package load
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"plimsoll/internal/pace"
+	"plimsoll/internal/random"
+	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
+)
+
+const (
+	// ahead bounds the requests that are prepared before they are due,
+	// aheadBytes the bodies of them.
+	ahead      = 256
+	aheadBytes = 64 << 20
+	// maxSessions bounds the sessions at work at once in an open loop; a request
+	// that finds as many is a failure of this machine.
+	maxSessions = 1 << 16
+	// maxRate is the highest rate of one dispatcher, in requests per second.
+	maxRate = 1e6
+)
+
+// labelArrivals keeps the draws of the arrivals apart from all others.
+const labelArrivals = 3
+
+// job is a session whose first request is prepared.
+type job struct {
+	machine workload.Machine
+	first   workload.Action
+	body    []byte
+	err     error
+	phase   record.Phase
+	user    uint32
+	// waited is the time that the dispatcher spent waiting for a slot for this
+	// request, slot whether it got one.
+	waited int64
+	slot   bool
+}
+
+// arrivals is the schedule of one step of an open loop.
+type arrivals struct {
+	schedule *pace.Schedule
+	// end is the end of the schedule in ns from the step's start; warm the
+	// length of its warm-up; n the number of arrivals after it, 0 when only end
+	// counts.
+	end, warm int64
+	n         int
+	drawn     uint64
+}
+
+// arrivals returns the schedule of the step and sets the end of its window. It
+// is a function of the seed and the step alone.
+func (s *step) arrivals() *arrivals {
+	a := &arrivals{schedule: s.schedule(), end: math.MaxInt64, warm: int64(s.res.Warmup), n: s.res.Requests}
+	if s.res.Duration > 0 {
+		a.end = a.warm + int64(s.res.Duration)
+		return a
+	}
+	// The window ends where the arrival after its last would be.
+	look := s.schedule()
+	for n := 0; n <= a.n; {
+		t, ok := look.Next()
+		if !ok {
+			break
+		}
+		if t >= a.warm {
+			n++
+		}
+		a.end = t
+	}
+	s.res.SteadyEnd = s.res.Start + a.end
+	return a
+}
+
+// schedule returns the step's arrivals from the first on.
+func (s *step) schedule() *pace.Schedule {
+	gaps, err := pace.ByName(s.res.Arrival, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)))
+	if err != nil {
+		panic("BUG: " + err.Error()) // the configuration was checked
+	}
+	return pace.New(gaps, pace.Rate(s.res.Rate))
+}
+
+// next returns the number and the time of the next arrival.
+func (a *arrivals) next() (n uint64, at int64, ok bool) {
+	t, ok := a.schedule.Next()
+	if !ok || t >= a.end {
+		return 0, 0, false
+	}
+	a.drawn++
+	return a.drawn - 1, t, true
+}
+
+// errCrowded is what becomes of a request that finds too many sessions at work.
+var errCrowded = errors.New("more sessions at work at once than one process carries out (65536)")
+
+// crew are the goroutines of an open loop that carry sessions out. Idle ones
+// are kept, the last used first.
+type crew struct {
+	step *step
+	jobs *sync.Pool
+	// busy are the sessions at work, all the goroutines.
+	busy, all sync.WaitGroup
+	// size and spare are the dispatcher's alone: how many workers there are,
+	// and one for requests that find none.
+	size  int
+	spare *worker
+
+	mu   sync.Mutex
+	idle []*worker
+}
+
+// open dispatches the sessions of an open loop.
+func (s *step) open(a *arrivals) {
+	live := s.run.live
+	defer live.users.Store(0)
+	queue := make(chan *job, ahead)
+	pool := &sync.Pool{New: func() any { return new(job) }}
+	c := &crew{step: s, jobs: pool, spare: s.run.newWorker()}
+	var bytes atomic.Int64
+	room := make(chan struct{}, 1)
+	var prepare sync.WaitGroup
+	prepare.Go(func() {
+		defer close(queue)
+		s.prepare(a, queue, pool, &bytes, room)
+	})
+	s.dispatch(queue, c, func(j *job) {
+		bytes.Add(-int64(len(j.body)))
+		select {
+		case room <- struct{}{}:
+		default:
+		}
+	})
+	// The dispatcher leaves early when the run stops; what is prepared then is
+	// not due.
+	for range queue {
+	}
+	prepare.Wait()
+	c.busy.Wait()
+	for _, w := range c.idle { // all of them
+		close(w.jobs)
+	}
+	c.all.Wait()
+}
+
+// prepare makes the sessions' first requests ahead of their times.
+func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *atomic.Int64, room <-chan struct{}) {
+	for {
+		n, at, ok := a.next()
+		if !ok {
+			return
+		}
+		for bytes.Load() > aheadBytes {
+			select {
+			case <-room:
+			case <-s.run.soft.Done():
+				return
+			}
+		}
+		j := pool.Get().(*job)
+		*j = job{body: j.body[:0]}
+		j.user = uint32(n)
+		j.machine = s.run.cfg.Population.Session(s.res.Index, n)
+		j.first = j.machine.Start(s.res.Start + at)
+		if j.first.Kind == workload.Send {
+			j.body, j.err = s.run.render(j.body, &j.first)
+			bytes.Add(int64(len(j.body)))
+		}
+		select {
+		case queue <- j:
+		case <-s.run.soft.Done():
+			return
+		}
+	}
+}
+
+// dispatch starts every session at its time. A late one is started at once and
+// its time stays what it was. A cap in flight is waited for here, in order, and
+// the wait is recorded: also that of the requests that became due behind it.
+func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
+	clock := s.run.cfg.Clock
+	var capped int64 // until when the cap held the dispatcher
+	for j := range queue {
+		a := &j.first
+		taken(j)
+		if a.Kind != workload.Send {
+			// A session that begins with a wait has all of its requests driven.
+			if a.Kind == workload.Wait {
+				if w := c.take(); w != nil {
+					c.start(w, j)
+				}
+			}
+			continue
+		}
+		var ok bool
+		if j.phase, ok = s.admit(a); !ok {
+			continue
+		}
+		if clock.SleepUntil(s.run.soft, a.At) != nil && a.At > clock.Now() {
+			continue
+		}
+		s.due(j.phase)
+		w := c.take()
+		if w == nil && j.err == nil {
+			j.err = errCrowded
+		}
+		j.slot = j.err == nil && s.run.soft.Err() == nil && s.hard.Err() == nil
+		if s.run.slots != nil && j.slot {
+			select {
+			case s.run.slots <- struct{}{}:
+			default:
+				j.slot = s.wait()
+				capped = clock.Now()
+			}
+		}
+		j.waited = max(0, capped-a.At)
+		c.start(w, j)
+	}
+}
+
+// take returns a worker that has nothing to do, nil when there are too many.
+func (c *crew) take() *worker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.idle); n > 0 {
+		w := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		return w
+	}
+	if c.size == maxSessions {
+		return nil
+	}
+	c.size++
+	w := c.step.run.newWorker()
+	w.jobs = make(chan *job, 1)
+	c.all.Go(func() { c.work(w) })
+	return w
+}
+
+// start hands j to w, or says at once that there is no worker for it.
+func (c *crew) start(w *worker, j *job) {
+	if w == nil {
+		c.step.session(c.spare, j)
+		c.jobs.Put(j)
+		return
+	}
+	c.busy.Add(1)
+	w.jobs <- j
+}
+
+// work carries out the sessions that w is given.
+func (c *crew) work(w *worker) {
+	for j := range w.jobs {
+		c.step.session(w, j)
+		c.jobs.Put(j)
+		c.mu.Lock()
+		c.idle = append(c.idle, w)
+		c.mu.Unlock()
+		c.busy.Done()
+	}
+}
+
+// session carries out a session whose first request is due.
+func (s *step) session(w *worker, j *job) {
+	live := s.run.live
+	live.users.Add(1)
+	defer live.users.Add(-1)
+	a := j.first
+	if a.Kind == workload.Send {
+		w.begin(s, &a, j.user, j.phase)
+		w.rec.CapWait = j.waited
+		switch {
+		case j.err != nil:
+			w.fail(record.ClientResource, j.err.Error())
+		case !j.slot:
+			s.unsent(&w.rec)
+		default:
+			s.send(w, &a, j.body)
+		}
+		s.finish(w)
+		if j.err != nil {
+			return
+		}
+		a = j.machine.Done(w.rec.End, w.outcome())
+	}
+	s.drive(w, j.machine, a, j.user)
+}

@@ -1,0 +1,525 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/pace"
+	"plimsoll/internal/record"
+	"plimsoll/internal/stream"
+	"plimsoll/internal/workload"
+)
+
+// A step's time 0 lies leadTime after its start is decided, and later by what
+// it takes to make the first prompts: everybody is ready when it comes, so that
+// nothing piles up behind the preparation and is sent in a burst.
+const (
+	leadTime = 20 * time.Millisecond
+	// leadLimit bounds the time given to the preparation; what is not ready by
+	// then is late, and recorded so.
+	leadLimit = 10 * time.Second
+)
+
+// errDrained is the cause of a context that the drain limit ended.
+var errDrained = errors.New("drain limit")
+
+// run is one call of Run.
+type run struct {
+	cfg    Config
+	client *stream.Client
+	header http.Header
+	live   *Live
+	next   atomic.Uint64
+	guard  guard
+	// keepText is whether the decoders keep the answers.
+	keepText bool
+	// slots holds one value per request in flight under a cap; nil without cap.
+	slots chan struct{}
+
+	// soft ends when nothing new may be started; hard when what is in flight
+	// must end too.
+	soft, hard       context.Context
+	endSoft, endHard context.CancelFunc
+
+	stopMu  sync.Mutex
+	reason  StopReason
+	message string
+	stopped int64 // when, on the run's clock
+}
+
+// Run carries out the steps of cfg, one after another, and returns when every
+// request has ended and has been recorded. The error is of the configuration
+// alone, and nothing has been sent then; how requests fared is in the records.
+// When ctx ends, requests in flight are cancelled and the result says so.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	client, err := stream.New(cfg.Stream)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	defer client.Close()
+	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live}
+	if r.live == nil {
+		r.live = new(Live)
+	}
+	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
+	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
+	if cfg.MaxInFlight > 0 {
+		r.slots = make(chan struct{}, cfg.MaxInFlight)
+	}
+	r.hard, r.endHard = context.WithCancel(ctx)
+	defer r.endHard()
+	r.soft, r.endSoft = context.WithCancel(r.hard)
+	defer r.endSoft()
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-ctx.Done():
+			r.stop(Interrupted, "interrupted", false)
+		case <-cfg.Stop: // a nil channel waits for ever
+			r.stop(Interrupted, "interrupted", false)
+		case <-done:
+		}
+	})
+
+	res := &Result{Start: record.Unset}
+	for i := range cfg.Steps {
+		if r.soft.Err() != nil {
+			break
+		}
+		s, err := r.step(uint32(i))
+		if err != nil {
+			close(done)
+			watch.Wait()
+			return nil, fmt.Errorf("load: %w", err)
+		}
+		if i == 0 {
+			res.Start = s.Start
+		}
+		res.Steps = append(res.Steps, *s)
+	}
+	close(done)
+	watch.Wait()
+	res.End = cfg.Clock.Now()
+	if n := len(res.Steps); n > 0 {
+		res.End = res.Steps[n-1].End
+	}
+	if res.Start == record.Unset {
+		res.Start = res.End
+	}
+	r.stopMu.Lock()
+	defer r.stopMu.Unlock()
+	res.Stopped, res.Message = r.reason, r.message
+	return res, nil
+}
+
+// header is what every request carries.
+func header(c *Config) http.Header {
+	h := c.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	// Set here, so that no exchange has to make a copy.
+	if h.Get("Accept-Encoding") == "" {
+		h.Set("Accept-Encoding", "identity")
+	}
+	if h.Get("User-Agent") == "" {
+		h.Set("User-Agent", "plimsoll")
+	}
+	if h.Get("Accept") == "" {
+		if c.Options.Stream {
+			h.Set("Accept", "text/event-stream, application/json")
+		} else {
+			h.Set("Accept", "application/json")
+		}
+	}
+	return h
+}
+
+// check refuses a configuration that cannot be carried out.
+func (c *Config) check() error {
+	switch {
+	case c.Clock == nil, c.Population == nil, c.Renderer == nil, c.Sink == nil:
+		panic("BUG: load.Config without clock, population, renderer or sink")
+	case len(c.URLs) == 0:
+		return errors.New("url: none is given")
+	case len(c.Steps) == 0:
+		return errors.New("steps: none is given")
+	case c.MaxInFlight < 0:
+		return fmt.Errorf("max-in-flight: want 0 or more, got %d", c.MaxInFlight)
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		if s.Users < 0 || (s.Users > 0) == (s.Rate > 0) {
+			return fmt.Errorf("step %d: want either users or a rate above 0, got users %d and rate %g", i, s.Users, s.Rate)
+		}
+		if s.Rate > 0 && (math.IsInf(s.Rate, 0) || s.Rate > maxRate) {
+			return fmt.Errorf("step %d: rate: want at most %g, got %g", i, float64(maxRate), s.Rate)
+		}
+		if (s.Duration > 0) == (s.Requests > 0) {
+			return fmt.Errorf("step %d: want either a duration or a number of requests, got %v and %d", i, s.Duration, s.Requests)
+		}
+		if s.Warmup < 0 || s.Drain < 0 {
+			return fmt.Errorf("step %d: warmup and drain: want 0 or more, got %v and %v", i, s.Warmup, s.Drain)
+		}
+		if _, err := pace.ByName(s.Arrival, 0); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// stop ends the run; the first reason holds.
+func (r *run) stop(why StopReason, message string, cancel bool) {
+	r.stopMu.Lock()
+	if r.reason == Completed {
+		r.reason, r.message, r.stopped = why, message, r.cfg.Clock.Now()
+	}
+	r.stopMu.Unlock()
+	r.endSoft()
+	if cancel {
+		r.endHard()
+	}
+}
+
+// stoppedAt returns when the run was stopped, and whether it was.
+func (r *run) stoppedAt() (int64, bool) {
+	r.stopMu.Lock()
+	defer r.stopMu.Unlock()
+	return r.stopped, r.reason != Completed
+}
+
+// step is one step under way.
+type step struct {
+	run *run
+	res StepResult
+	// hard ends when the drain limit or the run's hard end comes.
+	hard context.Context
+	cut  context.CancelCauseFunc
+	// left counts the requests that may still be scheduled in the steady window
+	// of a number of requests.
+	left atomic.Int64
+	// lastEnd is when the last request of the steady window ended.
+	lastEnd atomic.Int64
+
+	scheduled, steady atomic.Uint64
+	// over is closed when the steady window's last request has been scheduled
+	// in a closed loop with a number of requests.
+	over     chan struct{}
+	overOnce sync.Once
+}
+
+// step carries out step i.
+func (r *run) step(i uint32) (*StepResult, error) {
+	c := r.cfg.Steps[i]
+	lead, err := r.rehearse(i, &c)
+	if err != nil {
+		return nil, err
+	}
+	s := &step{run: r, res: StepResult{Step: c, Index: i}, over: make(chan struct{})}
+	s.hard, s.cut = context.WithCancelCause(r.hard)
+	defer s.cut(nil)
+	s.left.Store(math.MaxInt64)
+	if c.Requests > 0 {
+		s.left.Store(int64(c.Requests))
+	}
+	s.lastEnd.Store(record.Unset)
+	s.res.Start = r.cfg.Clock.Now() + int64(lead)
+	s.res.SteadyStart = s.res.Start + int64(c.Warmup)
+	s.res.SteadyEnd = math.MaxInt64
+	if c.Duration > 0 {
+		s.res.SteadyEnd = s.res.SteadyStart + int64(c.Duration)
+	}
+	r.live.step.Store(int64(i))
+
+	drained, stopDrain := context.WithCancel(context.Background())
+	var drain sync.WaitGroup
+	var arrivals *arrivals
+	if c.Rate > 0 {
+		arrivals = s.arrivals()
+	}
+	drain.Go(func() { s.drain(drained) })
+	if arrivals != nil {
+		s.open(arrivals)
+	} else {
+		s.closed()
+	}
+	stopDrain()
+	drain.Wait()
+
+	s.res.End = max(r.cfg.Clock.Now(), s.res.Start)
+	s.res.Scheduled, s.res.Steady = s.scheduled.Load(), s.steady.Load()
+	at, stopped := r.stoppedAt()
+	if c.Requests > 0 {
+		s.res.Complete = s.res.Steady == uint64(c.Requests)
+		if c.Users > 0 {
+			// A window of a number of requests ends with the last of them.
+			s.res.SteadyEnd = max(s.lastEnd.Load(), s.res.SteadyStart)
+		}
+	} else {
+		s.res.Complete = !stopped || at >= s.res.SteadyEnd
+	}
+	if !s.res.Complete {
+		s.res.SteadyEnd = min(s.res.SteadyEnd, max(at, s.res.SteadyStart))
+	}
+	return &s.res, nil
+}
+
+// rehearse makes a prompt that is never sent and returns how long the step
+// needs to get ready. It finds out what is wrong with the bodies before
+// anything is sent.
+func (r *run) rehearse(i uint32, c *Step) (time.Duration, error) {
+	var cost int64
+	var body []byte
+	for range 2 { // the first time pays for tables and buffers
+		begun := r.cfg.Clock.Now()
+		a := r.cfg.Population.Session(i, math.MaxUint64).Start(begun)
+		if a.Kind != workload.Send {
+			continue
+		}
+		var err error
+		if body, err = r.render(body[:0], &a); err != nil {
+			return 0, err
+		}
+		cost = r.cfg.Clock.Now() - begun
+	}
+	n := int64(c.Users)
+	if n == 0 {
+		n = ahead
+	}
+	// Four times the estimate: lengths vary.
+	workers := min(c.Users, runtime.GOMAXPROCS(0))
+	lead := leadTime + time.Duration(4*cost*n)/time.Duration(max(workers, 1))
+	return min(lead, leadLimit), nil
+}
+
+// render appends the body of a's request to dst.
+func (r *run) render(dst []byte, a *workload.Action) ([]byte, error) {
+	return dialect.AppendRequest(dst, r.cfg.API, a.Request, r.cfg.Renderer, &r.cfg.Options)
+}
+
+// drain cuts what is in flight when the drain limit comes.
+func (s *step) drain(ctx context.Context) {
+	clock := s.run.cfg.Clock
+	end := s.res.SteadyEnd
+	if end == math.MaxInt64 {
+		select {
+		case <-s.over:
+		case <-s.run.soft.Done():
+		case <-ctx.Done():
+			return
+		}
+		end = clock.Now()
+	} else {
+		// A run that is stopped drains from then on.
+		c, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(s.run.soft, cancel)
+		err := clock.SleepUntil(c, end)
+		stop()
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			end = clock.Now()
+		}
+	}
+	if clock.SleepUntil(ctx, end+int64(s.res.Drain)) == nil {
+		s.cut(errDrained)
+	}
+}
+
+// admit decides whether a request that is due at a.At belongs to the step, and
+// in which phase. In a window of a number of requests it takes one of them.
+func (s *step) admit(a *workload.Action) (record.Phase, bool) {
+	switch {
+	case s.run.soft.Err() != nil:
+		return 0, false
+	case a.At < s.res.SteadyStart:
+		return record.Warmup, true
+	case a.At >= s.res.SteadyEnd:
+		return record.Drain, false
+	}
+	switch n := s.left.Add(-1); {
+	case n < 0:
+		return record.Drain, false
+	case n == 0:
+		s.overOnce.Do(func() { close(s.over) })
+	}
+	return record.Steady, true
+}
+
+// drive runs a machine from action a to its end or that of the step.
+func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint32) {
+	clock := s.run.cfg.Clock
+	for {
+		switch a.Kind {
+		case workload.End:
+			return
+		case workload.Wait:
+			if clock.SleepUntil(s.run.soft, a.At) != nil {
+				return
+			}
+			a = m.Done(max(a.At, clock.Now()), workload.Outcome{})
+		case workload.Send:
+			phase, ok := s.admit(&a)
+			if !ok {
+				return
+			}
+			w.begin(s, &a, user, phase)
+			var err error
+			w.body, err = s.run.render(w.body[:0], &a)
+			if clock.SleepUntil(s.run.soft, a.At) != nil {
+				return
+			}
+			s.due(phase)
+			if err != nil {
+				w.fail(record.ClientResource, err.Error())
+			} else if s.slot(&w.rec) {
+				s.send(w, &a, w.body)
+			}
+			s.finish(w)
+			a = m.Done(w.rec.End, w.outcome())
+		}
+	}
+}
+
+// due counts a request that has become due.
+func (s *step) due(phase record.Phase) {
+	s.scheduled.Add(1)
+	if phase == record.Steady {
+		s.steady.Add(1)
+	}
+	s.run.live.scheduled.Add(1)
+}
+
+// slot waits under the cap in flight, and records how long. When the wait ends
+// without a slot the request has ended, never sent, and false is returned.
+func (s *step) slot(r *record.Request) bool {
+	if s.run.slots == nil {
+		return true
+	}
+	select {
+	case s.run.slots <- struct{}{}:
+		return true
+	default:
+	}
+	clock := s.run.cfg.Clock
+	begun := max(clock.Now(), r.Scheduled)
+	ok := s.wait()
+	r.CapWait = clock.Now() - begun
+	if !ok {
+		s.unsent(r)
+	}
+	return ok
+}
+
+// wait takes a slot, and returns false when the run or the step ended first.
+func (s *step) wait() bool {
+	select {
+	case s.run.slots <- struct{}{}:
+		return true
+	case <-s.run.soft.Done():
+	case <-s.hard.Done():
+	}
+	return false
+}
+
+// unsent ends a request that was due and is not sent any more.
+func (s *step) unsent(r *record.Request) {
+	r.Status = record.Cancelled
+	if context.Cause(s.hard) == errDrained {
+		r.Status = record.Incomplete
+	}
+	r.End = s.run.cfg.Clock.Now()
+}
+
+// send sends a request that has a slot, and gives the slot back.
+func (s *step) send(w *worker, a *workload.Action, body []byte) {
+	r, rec := s.run, &w.rec
+	free := func() {
+		if r.slots != nil {
+			<-r.slots
+		}
+	}
+	asked := int64(rec.AskedPrompt) + int64(rec.AskedOutput)*int64(w.choices)
+	if why := r.guard.reserve(asked); why != "" {
+		free()
+		r.stop(TokenLimit, why, false)
+		s.unsent(rec)
+		return
+	}
+	ctx := s.hard
+	if a.CancelAfter > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(a.CancelAfter))
+		defer cancel()
+	}
+	r.live.sent.Add(1)
+	r.live.inFlight.Add(1)
+	w.exchange(ctx, body)
+	r.live.inFlight.Add(-1)
+	free()
+	if rec.Status == record.Cancelled && context.Cause(s.hard) == errDrained {
+		rec.Status = record.Incomplete
+	}
+	known := w.counted
+	if rec.Output != record.Unknown {
+		known = int64(rec.Output)
+	}
+	r.live.outputTokens.Add(known - w.counted)
+	if rec.Prompt != record.Unknown {
+		r.live.promptTokens.Add(int64(rec.Prompt))
+	}
+	if why, message := r.guard.ended(rec, asked); why != Completed {
+		r.stop(why, message, true)
+	}
+}
+
+// finish counts and hands over an ended request.
+func (s *step) finish(w *worker) {
+	r := &w.rec
+	if r.End == record.Unset {
+		r.End = s.run.cfg.Clock.Now()
+	}
+	if r.Phase == record.Steady {
+		for {
+			last := s.lastEnd.Load()
+			if r.End <= last || s.lastEnd.CompareAndSwap(last, r.End) {
+				break
+			}
+		}
+	}
+	s.run.live.ended(r)
+	s.run.cfg.Sink.Record(r)
+}
+
+// closed runs the users of a closed loop.
+func (s *step) closed() {
+	live := s.run.live
+	live.users.Store(int64(s.res.Users))
+	defer live.users.Store(0)
+	var users sync.WaitGroup
+	for i := range uint32(s.res.Users) {
+		users.Go(func() {
+			m := s.run.cfg.Population.User(s.res.Index, i)
+			s.drive(s.run.newWorker(), m, m.Start(s.res.Start), i)
+			live.users.Add(-1)
+		})
+	}
+	users.Wait()
+}
