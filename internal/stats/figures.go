@@ -1,0 +1,383 @@
+package stats
+
+import (
+	"math"
+	"time"
+
+	"plimsoll/internal/histogram"
+	"plimsoll/internal/record"
+)
+
+const (
+	perMS = 1e6 // ns in a ms
+	perS  = 1e9 // ns in a s
+)
+
+// part is a choice of steps and workloads; -1 means all of them.
+type part struct{ step, workload int }
+
+// steps returns the indexes of the chosen steps.
+func (c *Collector) steps(p part) []int {
+	if p.step >= 0 {
+		return []int{p.step}
+	}
+	out := make([]int, len(c.in.Steps))
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// window returns the length of the chosen windows together in ns.
+func (c *Collector) window(p part) int64 {
+	var w int64
+	for _, s := range c.steps(p) {
+		w += c.in.Steps[s].End - c.in.Steps[s].Start
+	}
+	return w
+}
+
+// merged returns the sum of the chosen groups, and their histograms per block
+// of each chosen step.
+func (c *Collector) merged(p part) *group {
+	m := new(group)
+	for at, s := range c.steps(p) {
+		for w, g := range c.groups[s] {
+			if p.workload >= 0 && w != p.workload {
+				continue
+			}
+			m.merge(g, at)
+		}
+	}
+	return m
+}
+
+// merge adds g, whose blocks become those of the at-th step of m.
+func (m *group) merge(g *group, at int) {
+	m.req.Scheduled += g.req.Scheduled
+	m.req.Sent += g.req.Sent
+	m.req.OK += g.req.OK
+	m.req.Error += g.req.Error
+	m.req.Cancelled += g.req.Cancelled
+	m.req.Incomplete += g.req.Incomplete
+	for i := range g.byError {
+		m.byError[i] += g.byError[i]
+	}
+	m.prompt.merge(g.prompt)
+	m.cached.merge(g.cached)
+	m.output.merge(g.output)
+	m.reasoning.merge(g.reasoning)
+	m.source.Server += g.source.Server
+	m.source.Tokenizer += g.source.Tokenizer
+	m.source.None += g.source.None
+	m.basis.FirstEvent += g.basis.FirstEvent
+	m.basis.NMinus1 += g.basis.NMinus1
+	m.promptOff.merge(g.promptOff)
+	m.short += g.short
+	m.long += g.long
+	m.moreEvents += g.moreEvents
+	m.countOff.Merge(&g.countOff)
+	m.outputs += g.outputs
+	m.bounded += g.bounded
+	m.kernel += g.kernel
+	m.user += g.user
+	m.readLagMax = max(m.readLagMax, g.readLagMax)
+	m.buffered += g.buffered
+	m.late += g.late
+	m.capHeld += g.capHeld
+	m.started += g.started
+	m.completed += g.completed
+	m.promptIn.merge(g.promptIn)
+	m.outputIn.merge(g.outputIn)
+	m.reasoningIn.merge(g.reasoningIn)
+	m.eventsUncounted += g.eventsUncounted
+	m.bodiesUncounted += g.bodiesUncounted
+	m.gapRequests += g.gapRequests
+	m.itlRequests += g.itlRequests
+	for _, h := range []struct {
+		to   *[]*histogram.Histogram
+		from []*histogram.Histogram
+	}{{&m.gaps, g.gaps}, {&m.itls, g.itls}, {&m.itlsBuffered, g.itlsBuffered}} {
+		if h.from == nil {
+			continue
+		}
+		for len(*h.to) < (at+1)*windowBlocks {
+			*h.to = append(*h.to, nil)
+		}
+		for b, from := range h.from {
+			if from == nil {
+				continue
+			}
+			to := &(*h.to)[at*windowBlocks+b]
+			if *to == nil {
+				*to = new(histogram.Histogram)
+			}
+			(*to).Merge(from)
+		}
+	}
+}
+
+// samples returns metric m of the requests scheduled in the chosen windows,
+// only the ok ones unless all is set.
+func (c *Collector) samples(p part, m metric, all bool) []sample {
+	var out []sample
+	c.rows(p, func(k *chunk, i int, block uint16) {
+		if all || k.status[i] == record.OK {
+			if v, ok := k.value(m, i); ok {
+				out = append(out, sample{v, block})
+			}
+		}
+	})
+	return out
+}
+
+// rows calls yield with each request scheduled in the chosen windows.
+func (c *Collector) rows(p part, yield func(k *chunk, i int, block uint16)) {
+	for _, k := range c.chunks {
+		for i := range k.n {
+			s := k.step[i]
+			if s == notSteady || p.step >= 0 && int(s) != p.step || p.workload >= 0 && int(k.workload[i]) != p.workload {
+				continue
+			}
+			block := uint16(k.block[i])
+			if p.step < 0 {
+				block += s * windowBlocks
+			}
+			yield(k, i, block)
+		}
+	}
+}
+
+// figures are the parts that the whole run, a step and a workload have alike.
+type figures struct {
+	Group
+	group    *group
+	blocking blocking
+	window   int64
+	limits   []Limit
+	good     int64
+}
+
+// figures computes the figures of the chosen part.
+func (c *Collector) figures(p part) *figures {
+	f := &figures{group: c.merged(p), window: c.window(p)}
+	e2e := c.samples(p, mE2E, false)
+	mean := math.NaN()
+	if len(e2e) > 0 {
+		mean = *distOf(e2e, 1, blocking{}).Mean
+	}
+	var windows []int64
+	for _, s := range c.steps(p) {
+		windows = append(windows, c.in.Steps[s].End-c.in.Steps[s].Start)
+	}
+	if len(windows)*windowBlocks < math.MaxUint16 {
+		f.blocking = blockingFor(mean, windows)
+	}
+	f.Requests = f.group.requests()
+	f.Tokens = c.tokenFigures(f.group, f.window)
+
+	ms := func(m metric) *Dist { return distOf(c.samples(p, m, false), perMS, f.blocking) }
+	itls := mergeBlocks(f.group.itls, f.group.itlsBuffered)
+	f.Latency = Latency{
+		TTFT: ms(mTTFT), TTFTFromSchedule: ms(mTTFTFromSchedule), TTFC: ms(mTTFC), TTLT: ms(mTTLT),
+		E2E: distOf(e2e, perMS, f.blocking), E2EFromSchedule: ms(mE2EFromSchedule), TPOT: ms(mTPOT),
+		ITL:      distOfHistograms(itls, f.group.itlRequests, perMS, f.blocking),
+		EventGap: distOfHistograms(f.group.gaps, f.group.gapRequests, perMS, f.blocking),
+		Connect:  ms(mConnect), Upload: ms(mUpload), Retrieval: ms(mRetrieval),
+	}
+	f.Rates = RatesPart{
+		PromptRate: distOf(c.samples(p, mPromptRate, false), 1, f.blocking),
+		TokenRate:  distOf(c.samples(p, mTokenRate, false), 1, f.blocking),
+	}
+	f.SLO = c.slo(p, f)
+	return f
+}
+
+// mergeBlocks returns per block the sum of a and b.
+func mergeBlocks(a, b []*histogram.Histogram) []*histogram.Histogram {
+	out := make([]*histogram.Histogram, max(len(a), len(b)))
+	for i := range out {
+		h := new(histogram.Histogram)
+		for _, p := range [][]*histogram.Histogram{a, b} {
+			if i < len(p) {
+				h.Merge(p[i])
+			}
+		}
+		if h.Count() > 0 {
+			out[i] = h
+		}
+	}
+	return out
+}
+
+// requests returns the counts with the kinds of error by name.
+func (m *group) requests() Requests {
+	r := m.req
+	r.ByError = make(map[string]int64)
+	for i, n := range m.byError {
+		if n > 0 {
+			name := record.ErrorKind(i).String()
+			if name == "" {
+				name = "unknown"
+			}
+			r.ByError[name] = n
+		}
+	}
+	return r
+}
+
+// tokenFigures returns sums and rates; window is in ns.
+func (c *Collector) tokenFigures(g *group, window int64) Tokens {
+	t := Tokens{
+		Prompt: g.prompt.orNil(), Cached: g.cached.orNil(), Output: g.output.orNil(), Reasoning: g.reasoning.orNil(),
+		Source: g.source, TPOTBasis: g.basis,
+	}
+	if window <= 0 {
+		return t
+	}
+	s := float64(window) / perS
+	if g.promptIn.n > 0 {
+		t.PromptPerS = known(float64(g.promptIn.sum) / s)
+	}
+	if g.reasoningIn.n > 0 {
+		t.ReasoningPerS = known(float64(g.reasoningIn.sum) / s)
+	}
+	out, estimated := float64(g.outputIn.sum), 0.0
+	if g.eventsUncounted > 0 && c.events > 0 {
+		estimated = float64(g.eventsUncounted) * float64(c.tokens) / float64(c.events)
+		out += estimated
+	}
+	// A rate of 0 is a figure when nothing came; it is unknown when something
+	// came that nobody counted.
+	if g.bodiesUncounted == 0 && (g.eventsUncounted == 0 || c.events > 0) && (g.started > 0 || g.outputIn.n > 0 || g.eventsUncounted > 0) {
+		t.OutputPerS = known(out / s)
+		if out > 0 {
+			t.EstimatedShare = known(estimated / out)
+		}
+	}
+	if t.PromptPerS != nil && t.OutputPerS != nil {
+		t.TotalPerS = known(float64(g.promptIn.sum)/s + out/s)
+	}
+	return t
+}
+
+// loadPart returns the rates and what was in flight.
+func (c *Collector) loadPart(p part, f *figures, sessions []grid) LoadPart {
+	var l LoadPart
+	if f.window > 0 {
+		s := float64(f.window) / perS
+		l.OfferedRPS = known(float64(f.group.req.Scheduled) / s)
+		l.AchievedRPS = known(float64(f.group.started) / s)
+		l.CompletedRPS = known(float64(f.group.completed) / s)
+	}
+	var requests, alive histogram.Histogram
+	users := -1
+	for _, s := range c.steps(p) {
+		c.grids[s].counts(requests.Record)
+		sessions[s].counts(alive.Record)
+		u := c.in.Steps[s].Users
+		if users >= 0 && u != users {
+			u = 0
+		}
+		users = u
+	}
+	if users > 0 {
+		l.Users = &users
+	}
+	l.RequestsInFlight, l.SessionsInFlight = distOfHistogram(&requests, 1), distOfHistogram(&alive, 1)
+	return l
+}
+
+// Summary returns the figures of all requests added so far.
+func (c *Collector) Summary() *Summary {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := &Summary{
+		Schema: SummarySchemaName,
+		Run:    RunPart{ID: c.in.ID, Name: c.in.Name, Started: c.in.Started.UTC().Format(time.RFC3339Nano)},
+		Server: map[string]*Dist{}, Workloads: map[string]*Group{}, Steps: []Step{}, Findings: []Finding{},
+	}
+	if c.in.Duration > 0 {
+		s.Run.DurationS = known(float64(c.in.Duration) / perS)
+	} else if c.lastEnd > 0 {
+		s.Run.DurationS = known(float64(c.lastEnd) / perS)
+	}
+	all := part{-1, -1}
+	f := c.figures(all)
+	if f.window > 0 {
+		s.Run.WindowS = known(float64(f.window) / perS)
+	}
+	sessions := c.sessionGrids()
+	s.Load = c.loadPart(all, f, sessions)
+	s.Requests, s.Tokens, s.Latency, s.Rates, s.SLO = f.Requests, f.Tokens, f.Latency, f.Rates, f.SLO
+	s.Client = c.clientPart(all, f)
+
+	for w, name := range c.workloads {
+		if name == "" {
+			continue
+		}
+		g := f.Group
+		if len(c.workloads) > 1 {
+			g = c.figures(part{-1, w}).Group
+		}
+		s.Workloads[name] = &g
+	}
+	if len(c.in.Steps) > 1 {
+		for i, in := range c.in.Steps {
+			p := part{i, -1}
+			sf := c.figures(p)
+			st := Step{
+				StartS: float64(in.Start) / perS, WindowS: float64(sf.window) / perS, Complete: in.Complete,
+				Load: c.loadPart(p, sf, sessions), Requests: sf.Requests, Tokens: sf.Tokens,
+				Latency: sf.Latency, Rates: sf.Rates, SLO: sf.SLO,
+			}
+			if in.Users > 0 {
+				st.Users = &in.Users
+			} else {
+				st.Rate = known(in.Rate)
+			}
+			s.Steps = append(s.Steps, st)
+		}
+		s.SLO = worst(s.SLO, s.Steps)
+		for _, g := range s.Workloads {
+			if len(c.workloads) == 1 {
+				g.SLO = s.SLO
+			}
+		}
+	}
+	c.verdict(s, f)
+	return s
+}
+
+func (c *Collector) clientPart(p part, f *figures) ClientPart {
+	g, ci := f.group, c.in.Client
+	cp := ClientPart{
+		SendLag:        distOf(c.samples(p, mSendLag, true), perMS, f.blocking),
+		ReadLag:        distOf(c.samples(p, mReadLag, true), perMS, blocking{}),
+		CPUShare:       ci.CPUShare,
+		DroppedRecords: ci.DroppedRecords, DroppedSamples: ci.DroppedSamples,
+		OpenConnections: ci.OpenConnections,
+	}
+	if cp.ReadLag.Count > 0 {
+		cp.ReadLagMax = known(float64(g.readLagMax) / perMS)
+	}
+	if ci.CanaryLag != nil {
+		cp.CanaryLag = distOfHistogram(ci.CanaryLag, perMS)
+	}
+	if ci.GCPause != nil {
+		cp.GCPause = distOfHistogram(ci.GCPause, perMS)
+	}
+	// One answer without kernel times makes the figures a mix: say the worse.
+	switch {
+	case g.user > 0:
+		cp.Timestamps = new(string)
+		*cp.Timestamps = "user"
+	case g.kernel > 0:
+		cp.Timestamps = new(string)
+		*cp.Timestamps = "kernel"
+	}
+	if g.outputs > 0 {
+		cp.BoundedEventShare = known(float64(g.bounded) / float64(g.outputs))
+	}
+	return cp
+}
