@@ -45,7 +45,7 @@ type Decoder struct {
 }
 
 type callText struct {
-	index               int
+	index               int32
 	id, name, arguments []byte
 }
 
@@ -331,7 +331,7 @@ func (d *Decoder) call(data []byte, p *piece) *callText {
 	return d.addCall(noCall)
 }
 
-func (d *Decoder) addCall(index int) *callText {
+func (d *Decoder) addCall(index int32) *callText {
 	if len(d.calls) >= maxCalls {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (c *chunk) parse(data []byte, api API, body bool) bool {
 }
 
 func (c *chunk) parseChoice(o object, pos int, api API, body bool) {
-	n := len(c.choices)
+	n := int32(len(c.choices))
 	c.choices = append(c.choices, choice{index: saturate(pos)})
 	if x := number(o["index"]); x >= 0 {
 		c.choices[n].index = saturate(int(x))
@@ -96,9 +96,9 @@ func (c *chunk) parseChoice(o object, pos int, api API, body bool) {
 			if json.Unmarshal(raw, &o) != nil || o == nil {
 				continue
 			}
-			call := noCall
+			call := int32(noCall)
 			if x := number(o["index"]); x >= 0 {
-				call = int(x)
+				call = x
 			}
 			if !null(o["id"]) {
 				c.addText(text(o["id"]), piece{kind: pieceCallID, choice: n, call: call})
@@ -109,7 +109,7 @@ func (c *chunk) parseChoice(o object, pos int, api API, body bool) {
 	c.parseFunction(m["function_call"], n, 0)
 }
 
-func (c *chunk) parseFunction(raw json.RawMessage, n, call int) {
+func (c *chunk) parseFunction(raw json.RawMessage, n, call int32) {
 	var f object
 	if json.Unmarshal(raw, &f) != nil {
 		return

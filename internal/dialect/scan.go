@@ -1,7 +1,8 @@
 package dialect
 
 import (
-	"bytes"
+	"encoding/binary"
+	"math/bits"
 
 	"plimsoll/internal/record"
 )
@@ -41,12 +42,11 @@ type piece struct {
 	decoded, escaped bool
 	// rank orders the spellings of reasoning; the lowest that has text wins.
 	rank uint8
-	// choice is the ordinal in chunk.choices.
-	choice int
-	// call is the index of the tool call, noCall when the server gave none.
-	call       int
-	start, end int
-	text       string
+	// choice is the ordinal in chunk.choices, call the index of the tool call,
+	// noCall when the server gave none.
+	choice, call int32
+	start, end   int
+	text         string
 }
 
 const noCall = -1
@@ -96,8 +96,21 @@ func space(b []byte, i int) int {
 // str returns the index of the quote that ends the string whose first byte is
 // b[i], and whether there are escapes in it.
 func str(b []byte, i int) (end int, escaped bool) {
-	short := min(len(b), i+24)
-	for i < short {
+	for i+8 <= len(b) { // eight bytes at a time
+		w := binary.LittleEndian.Uint64(b[i:])
+		m := equal(w, '"') | equal(w, '\\')
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		if b[i] == '"' {
+			return i, escaped
+		}
+		escaped = true
+		i += 2
+	}
+	for i < len(b) {
 		switch b[i] {
 		case '"':
 			return i, escaped
@@ -107,19 +120,15 @@ func str(b []byte, i int) (end int, escaped bool) {
 		}
 		i++
 	}
-	for i < len(b) { // long: let the assembly look for the quote
-		q := bytes.IndexByte(b[i:], '"')
-		if q < 0 {
-			return -1, escaped
-		}
-		s := bytes.IndexByte(b[i:i+q], '\\')
-		if s < 0 {
-			return i + q, escaped
-		}
-		escaped = true
-		i += s + 2
-	}
 	return -1, escaped
+}
+
+// equal sets the top bit of each byte of w that is c. Bytes above the lowest
+// such one may be set wrongly; only the lowest counts.
+func equal(w uint64, c byte) uint64 {
+	const low, high = 0x0101010101010101, 0x8080808080808080
+	w ^= low * uint64(c)
+	return (w - low) &^ w & high
 }
 
 // skip returns the index after the value at b[i].
@@ -535,7 +544,7 @@ const (
 )
 
 func (c *chunk) walkChoice(b []byte, i, pos int, api API, body bool) int {
-	n := len(c.choices)
+	n := int32(len(c.choices))
 	c.choices = append(c.choices, choice{index: saturate(pos)})
 	output := "delta"
 	if body {
@@ -599,7 +608,7 @@ func (c *chunk) walkChoice(b []byte, i, pos int, api API, body bool) int {
 
 func saturate(n int) uint8 { return uint8(min(n, 255)) }
 
-func (c *chunk) walkFinish(b []byte, i, n int) int {
+func (c *chunk) walkFinish(b []byte, i int, n int32) int {
 	switch b[i] {
 	case 'n':
 		return word(b, i, "null")
@@ -685,7 +694,7 @@ const (
 	keyToolCalls
 )
 
-func (c *chunk) walkDelta(b []byte, i, n int) int {
+func (c *chunk) walkDelta(b []byte, i int, n int32) int {
 	if b[i] != '{' {
 		if b[i] == 'n' {
 			return word(b, i, "null")
@@ -740,7 +749,7 @@ func (c *chunk) walkDelta(b []byte, i, n int) int {
 	return i
 }
 
-func (c *chunk) walkCalls(b []byte, i, n int) int {
+func (c *chunk) walkCalls(b []byte, i int, n int32) int {
 	if b[i] != '[' {
 		if b[i] == 'n' {
 			return word(b, i, "null")
@@ -767,10 +776,10 @@ const (
 	keyFunction
 )
 
-func (c *chunk) walkCall(b []byte, i, n int) int {
+func (c *chunk) walkCall(b []byte, i int, n int32) int {
 	i, done := empty(b, i+1, '}')
 	first := len(c.pieces)
-	call := noCall
+	call := int32(noCall)
 	var seen uint
 	for !done {
 		k, v := key(b, i)
@@ -784,7 +793,7 @@ func (c *chunk) walkCall(b []byte, i, n int) int {
 			bit = keyCallIndex
 			var x int32
 			if x, end = count(b, v); x >= 0 {
-				call = int(x)
+				call = x
 			}
 		case "id":
 			bit = keyCallID
@@ -817,7 +826,7 @@ const (
 	keyArguments
 )
 
-func (c *chunk) walkFunction(b []byte, i, n, call int) int {
+func (c *chunk) walkFunction(b []byte, i int, n, call int32) int {
 	if b[i] != '{' {
 		if b[i] == 'n' {
 			return word(b, i, "null")
