@@ -45,7 +45,7 @@ type Histogram struct {
 func index(v int64) int {
 	u := uint64(v)
 	// Below 256 the shift is 0 and the bucket is the value.
-	e := bits.Len64(u|(subBuckets)) - (subBits + 1)
+	e := bits.Len64(u|subBuckets) - (subBits + 1)
 	return e<<subBits + int(u>>uint(e))
 }
 

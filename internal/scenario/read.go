@@ -184,7 +184,7 @@ func (s *Scenario) given(path string) bool {
 // of --set over it and the process's environment for ${NAME}. Name is the
 // file's name in errors.
 func Parse(name string, data []byte, sets []string) (*Scenario, error) {
-	src := Source{Name: name, Data: data, Getenv: os.LookupEnv}
+	src := Source{Name: name, Data: data}
 	if data == nil {
 		src.Data = []byte{}
 	}
