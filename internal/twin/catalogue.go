@@ -1,0 +1,334 @@
+package twin
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed catalogue/*.yaml
+var catalogueFiles embed.FS
+
+// Confidence says how far a catalogue value can be trusted.
+type Confidence string
+
+// The grades of confidence: checked against a primary source or a measurement;
+// from a secondary source or recalled; a guess.
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
+// Value is one figure of a catalogue with where it comes from. Source is a key
+// of the catalogue's sources.
+type Value struct {
+	V      float64    `yaml:"v"`
+	Source string     `yaml:"src"`
+	Conf   Confidence `yaml:"conf"`
+}
+
+// Values is a row of figures with one source.
+type Values struct {
+	V      []float64  `yaml:"v"`
+	Source string     `yaml:"src"`
+	Conf   Confidence `yaml:"conf"`
+}
+
+// GEMM holds the fitted constants of a matrix multiplication of one precision:
+// the shares of the peak (EC) and of the memory bandwidth (EM) that it reaches,
+// its floor, and the sharpness of the turn between the two (P of a p-norm).
+type GEMM struct {
+	EC     float64    `yaml:"ec"`
+	EM     float64    `yaml:"em"`
+	T0us   float64    `yaml:"t0_us"`
+	P      float64    `yaml:"p"`
+	Source string     `yaml:"src"`
+	Conf   Confidence `yaml:"conf"`
+}
+
+// GEMMs are the fits by precision; nil where there is none.
+type GEMMs struct {
+	BF16 *GEMM `yaml:"bf16"`
+	FP8  *GEMM `yaml:"fp8"`
+}
+
+// Attention holds the measured behaviour of attention kernels. MFU is the share
+// of the bf16 peak that causal prefill reaches at contexts of 1.5k, 3k, 6k, 12k
+// and 24k tokens.
+type Attention struct {
+	MFU           Values `yaml:"mfu"`
+	DecodeFloorUS Value  `yaml:"decode_floor_us"`
+}
+
+// AllReduce holds measured all-reduce times in us by group size, at the message
+// sizes of allReduceBytes; empty where nobody measured.
+type AllReduce struct {
+	TP2    []float64  `yaml:"tp2"`
+	TP4    []float64  `yaml:"tp4"`
+	TP8    []float64  `yaml:"tp8"`
+	Source string     `yaml:"src"`
+	Conf   Confidence `yaml:"conf"`
+}
+
+// GPU is one accelerator. TFLOPS are dense; memory is GiB, bandwidth TB/s, link
+// GB/s in one direction per device inside a scale-up domain of Domain devices.
+// A zero FP8 or FP4 means that the device has no such arithmetic.
+type GPU struct {
+	Name      string     `yaml:"name"`
+	Title     string     `yaml:"title"`
+	Aliases   []string   `yaml:"aliases"`
+	BF16      Value      `yaml:"bf16_tflops"`
+	FP8       Value      `yaml:"fp8_tflops"`
+	FP4       Value      `yaml:"fp4_tflops"`
+	MemoryGiB Value      `yaml:"memory_gib"`
+	Bandwidth Value      `yaml:"bandwidth_tbs"`
+	Link      Value      `yaml:"link_gbs"`
+	Domain    Value      `yaml:"domain"`
+	TDP       Value      `yaml:"tdp_w"`
+	GEMM      *GEMMs     `yaml:"gemm"`
+	Attention *Attention `yaml:"attention"`
+	AllReduce *AllReduce `yaml:"allreduce_us"`
+}
+
+// ModelAttention is the shape of a model's attention.
+type ModelAttention struct {
+	Kind    string `yaml:"kind"`
+	Heads   int    `yaml:"heads"`
+	KVHeads int    `yaml:"kv_heads"`
+	HeadDim int    `yaml:"head_dim"`
+}
+
+// FFN is the shape of a model's feed-forward layers.
+type FFN struct {
+	Kind  string `yaml:"kind"`
+	Width int    `yaml:"width"`
+}
+
+// Model is the shape of one model. Context is its longest sequence in tokens.
+// Tied says that the output head shares its matrix with the embedding.
+type Model struct {
+	Name      string         `yaml:"name"`
+	ID        string         `yaml:"id"`
+	Aliases   []string       `yaml:"aliases"`
+	Layers    int            `yaml:"layers"`
+	Hidden    int            `yaml:"hidden"`
+	Attention ModelAttention `yaml:"attention"`
+	FFN       FFN            `yaml:"ffn"`
+	Vocab     int            `yaml:"vocab"`
+	Tied      bool           `yaml:"tied"`
+	Context   int            `yaml:"context"`
+	Source    string         `yaml:"src"`
+	Conf      Confidence     `yaml:"conf"`
+}
+
+// EngineProfile is what an engine's software adds to a step and takes from
+// memory. With Overlap the host works while the device does.
+type EngineProfile struct {
+	Name              string   `yaml:"name"`
+	Title             string   `yaml:"title"`
+	Aliases           []string `yaml:"aliases"`
+	Overlap           bool     `yaml:"overlap"`
+	HostUS            Value    `yaml:"host_us"`
+	HostPerSeqUS      Value    `yaml:"host_per_sequence_us"`
+	SerialUS          Value    `yaml:"serial_us"`
+	MemoryUtilization Value    `yaml:"memory_utilization"`
+	GraphsGiB         Value    `yaml:"graphs_gib"`
+}
+
+// Catalogue is everything that the twin knows by name. It is read-only.
+type Catalogue struct {
+	Models  []Model
+	GPUs    []GPU
+	Engines []EngineProfile
+	// Sources explains the keys that the values name.
+	Sources map[string]string
+
+	defaults struct {
+		GEMM      GEMMs     `yaml:"gemm"`
+		Attention Attention `yaml:"attention"`
+	}
+}
+
+// Builtin returns the catalogue that comes with the program. A broken one is a
+// defect of the build, so it panics.
+var Builtin = sync.OnceValue(func() *Catalogue {
+	c, err := readCatalogue()
+	if err != nil {
+		panic("BUG: built-in catalogue: " + err.Error())
+	}
+	return c
+})
+
+func readCatalogue() (*Catalogue, error) {
+	var gpus struct {
+		Sources  map[string]string `yaml:"sources"`
+		Defaults struct {
+			GEMM      GEMMs     `yaml:"gemm"`
+			Attention Attention `yaml:"attention"`
+		} `yaml:"defaults"`
+		GPUs []GPU `yaml:"gpus"`
+	}
+	var models struct {
+		Sources map[string]string `yaml:"sources"`
+		Models  []Model           `yaml:"models"`
+	}
+	var engines struct {
+		Sources map[string]string `yaml:"sources"`
+		Engines []EngineProfile   `yaml:"engines"`
+	}
+	for _, f := range []struct {
+		name string
+		into any
+	}{{"gpus", &gpus}, {"models", &models}, {"engines", &engines}} {
+		file := "catalogue/" + f.name + ".yaml"
+		data, err := catalogueFiles.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(f.into); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+	}
+	c := &Catalogue{Models: models.Models, GPUs: gpus.GPUs, Engines: engines.Engines, Sources: map[string]string{}}
+	c.defaults = gpus.Defaults
+	for _, m := range []map[string]string{gpus.Sources, models.Sources, engines.Sources} {
+		for k, v := range m {
+			if old, ok := c.Sources[k]; ok && old != v {
+				return nil, fmt.Errorf("source %q has two meanings", k)
+			}
+			c.Sources[k] = v
+		}
+	}
+	return c, nil
+}
+
+// Model finds a model by name, Hugging Face id or alias, however it is spelled.
+func (c *Catalogue) Model(name string) (*Model, error) {
+	names := make([][]string, len(c.Models))
+	for i := range c.Models {
+		m := &c.Models[i]
+		names[i] = append([]string{m.Name, m.ID}, m.Aliases...)
+	}
+	i, err := find("model", name, names)
+	if err != nil {
+		return nil, err
+	}
+	return &c.Models[i], nil
+}
+
+// GPU finds an accelerator by name or alias, however it is spelled.
+func (c *Catalogue) GPU(name string) (*GPU, error) {
+	names := make([][]string, len(c.GPUs))
+	for i := range c.GPUs {
+		g := &c.GPUs[i]
+		names[i] = append([]string{g.Name, g.Title}, g.Aliases...)
+	}
+	i, err := find("gpu", name, names)
+	if err != nil {
+		return nil, err
+	}
+	return &c.GPUs[i], nil
+}
+
+// Engine finds an engine profile by name or alias; the empty name is the first.
+func (c *Catalogue) Engine(name string) (*EngineProfile, error) {
+	if name == "" {
+		return &c.Engines[0], nil
+	}
+	names := make([][]string, len(c.Engines))
+	for i := range c.Engines {
+		e := &c.Engines[i]
+		names[i] = append([]string{e.Name}, e.Aliases...)
+	}
+	i, err := find("engine", name, names)
+	if err != nil {
+		return nil, err
+	}
+	return &c.Engines[i], nil
+}
+
+// find returns the index of the entry one of whose spellings is name. The first
+// spelling of an entry is its name.
+func find(what, name string, entries [][]string) (int, error) {
+	want := plainName(name)
+	if want != "" {
+		for i, spellings := range entries {
+			for _, s := range spellings {
+				if plainName(s) == want {
+					return i, nil
+				}
+			}
+		}
+	}
+	type near struct {
+		name string
+		d    int
+	}
+	var all []near
+	for _, spellings := range entries {
+		best := near{spellings[0], 1 << 30}
+		for _, s := range spellings {
+			best.d = min(best.d, editDistance(want, plainName(s)))
+		}
+		all = append(all, best)
+	}
+	slices.SortStableFunc(all, func(a, b near) int { return a.d - b.d })
+	var nearest []string
+	for _, n := range all[:min(3, len(all))] {
+		nearest = append(nearest, n.name)
+	}
+	return 0, fmt.Errorf("find %s %q: no such name in the catalogue; nearest: %s", what, name, strings.Join(nearest, ", "))
+}
+
+// plainName reduces a spelling to what tells models and devices apart: no
+// organisation, no vendor, no tuning suffix, one kind of separator.
+func plainName(s string) string {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if i := strings.LastIndexByte(s, '/'); i >= 0 {
+		s = s[i+1:]
+	}
+	s = strings.NewReplacer(" ", "-", "_", "-", ":", "-").Replace(s)
+	for _, p := range []string{"nvidia-", "amd-", "intel-", "meta-"} {
+		s = strings.TrimPrefix(s, p)
+	}
+	for again := true; again; {
+		again = false
+		for _, suffix := range []string{"-instruct", "-chat", "-hf", "-it"} {
+			if t := strings.TrimSuffix(s, suffix); t != s {
+				s, again = t, true
+			}
+		}
+	}
+	return s
+}
+
+// editDistance is the Levenshtein distance over bytes; names are ASCII.
+func editDistance(a, b string) int {
+	// A name longer than any in the catalogue is far from all of them; cutting it
+	// bounds the work.
+	const longest = 80
+	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,166 @@
+package twin
+
+// Account is where one sequence's time went, by the engine's own clock: ns since
+// the driver's start, except for counts. It is the truth that a measurement from
+// outside can be checked against.
+type Account struct {
+	// Arrival is when the sequence reached the engine, Admitted when it was first
+	// scheduled, First when its first token was sampled, Finished when its last
+	// was. Queue, prefill and decode are the differences of neighbours; time lost
+	// to preemption lies within decode (or prefill) and is told apart in Preempted.
+	Arrival, Admitted, First, Finished float64
+	// Preempted is the time from each preemption until the tokens that it threw
+	// away were computed again.
+	Preempted float64
+	// Steps is the number of steps that worked on the sequence, Preemptions how
+	// often it lost its memory.
+	Steps, Preemptions int
+	// Prompt and Output are its tokens.
+	Prompt, Output int
+	// Cancelled is true when it was given up before its last token.
+	Cancelled bool
+}
+
+// seqState is what a sequence waits for.
+type seqState uint8
+
+const (
+	idle     seqState = iota // not in an engine
+	waiting                  // for its first or next chunk, holding no memory
+	chunking                 // between the chunks of its prompt
+	decoding                 // one token per step
+)
+
+// Seq is one sequence of tokens in an engine. The driver fills the exported
+// fields and gives it to Submit; it belongs to the engine until it is finished
+// or cancelled, and may be used again after that.
+type Seq struct {
+	// Prompt is the number of prompt tokens, Output that of tokens to generate;
+	// both at least 1.
+	Prompt, Output int
+	// Owner is the driver's.
+	Owner any
+	// Account is written by the engine, Arrival by the driver.
+	Account Account
+
+	state seqState
+	// computed is the number of tokens with keys and values, blocks the memory
+	// that they hold; while decoding both follow from base.
+	computed, blocks int
+	// made is the number of tokens sampled; while decoding it is tick - base.
+	made int
+	base int64
+	// redo is when the memory was lost, while tokens are being computed again.
+	redo float64
+	// planned is the chunk of the current step, held while a decoding sequence
+	// goes without.
+	planned int
+	cancel  bool
+
+	next, prev *Seq // in running or waiting
+	heap       int  // index in the finish heap
+}
+
+// seqList is a doubly linked list in order of service.
+type seqList struct {
+	head, tail *Seq
+	n          int
+}
+
+func (l *seqList) pushBack(s *Seq) {
+	s.prev, s.next = l.tail, nil
+	if l.tail == nil {
+		l.head = s
+	} else {
+		l.tail.next = s
+	}
+	l.tail = s
+	l.n++
+}
+
+func (l *seqList) pushFront(s *Seq) {
+	s.prev, s.next = nil, l.head
+	if l.head == nil {
+		l.tail = s
+	} else {
+		l.head.prev = s
+	}
+	l.head = s
+	l.n++
+}
+
+func (l *seqList) remove(s *Seq) {
+	if s.prev == nil {
+		l.head = s.next
+	} else {
+		s.prev.next = s.next
+	}
+	if s.next == nil {
+		l.tail = s.prev
+	} else {
+		s.next.prev = s.prev
+	}
+	s.next, s.prev = nil, nil
+	l.n--
+}
+
+// finishHeap orders decoding sequences by the tick of their last token.
+type finishHeap []*Seq
+
+func (s *Seq) finishTick() int64 { return s.base + int64(s.Output) }
+
+func (h *finishHeap) push(s *Seq) {
+	s.heap = len(*h)
+	*h = append(*h, s)
+	h.up(s.heap)
+}
+
+func (h *finishHeap) remove(s *Seq) {
+	i, last := s.heap, len(*h)-1
+	if (*h)[i] != s {
+		panic("BUG: finish heap out of step")
+	}
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	if i < last {
+		h.fix(i)
+	}
+}
+
+func (h finishHeap) fix(i int) {
+	h.down(i)
+	h.up(i)
+}
+
+func (h finishHeap) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heap, h[j].heap = i, j
+}
+
+func (h finishHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if h[parent].finishTick() <= h[i].finishTick() {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h finishHeap) down(i int) {
+	for {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
+			if h[c].finishTick() < h[least].finishTick() {
+				least = c
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
