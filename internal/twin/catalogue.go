@@ -1,14 +1,13 @@
 package twin
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/goccy/go-yaml"
+	"plimsoll/internal/strictyaml"
 )
 
 //go:embed catalogue/*.yaml
@@ -191,8 +190,8 @@ func readCatalogue() (*Catalogue, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(f.into); err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
+		if err := strictyaml.Unmarshal(file, data, f.into); err != nil {
+			return nil, err
 		}
 	}
 	c := &Catalogue{Models: models.Models, GPUs: gpus.GPUs, Engines: engines.Engines, Sources: map[string]string{}}

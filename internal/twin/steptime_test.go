@@ -287,3 +287,11 @@ func TestCatalogueIsComplete(t *testing.T) {
 		source(e.Name+" serial", e.SerialUS.Source, e.SerialUS.Conf)
 	}
 }
+
+func BenchmarkReadCatalogue(b *testing.B) {
+	for b.Loop() {
+		if _, err := readCatalogue(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package twin
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/random"
+	"plimsoll/internal/workload"
+)
+
+// maxPieceLetters is where a long run of letters is cut; no everyday word is
+// longer.
+const maxPieceLetters = 16
+
+// nextPiece returns the length in bytes of the first token of s, which is not
+// empty. The twin's tokenizer is a rule: a token is one white-space character at
+// most with what follows it, which is a run of up to 16 letters, a run of up to
+// three digits, or one other character. White space that is followed by more of
+// it is a token of its own.
+func nextPiece(s string) int {
+	i := 0
+	r, n := utf8.DecodeRuneInString(s)
+	if unicode.IsSpace(r) {
+		i = n
+		if i == len(s) {
+			return i
+		}
+		if r, n = utf8.DecodeRuneInString(s[i:]); unicode.IsSpace(r) {
+			return i
+		}
+	}
+	limit := 1
+	class := func(rune) bool { return false }
+	switch {
+	case 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r >= utf8.RuneSelf && unicode.IsLetter(r) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
+		limit, class = maxPieceLetters, isLetter
+	case '0' <= r && r <= '9':
+		limit, class = 3, isDigit
+	}
+	for i += n; limit > 1 && i < len(s); limit-- {
+		r, n = utf8.DecodeRuneInString(s[i:])
+		if !class(r) {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+func isLetter(r rune) bool { return r == '\'' || unicode.IsLetter(r) }
+func isDigit(r rune) bool  { return '0' <= r && r <= '9' }
+
+// CountTokens returns the number of tokens of a text by the twin's rule, which
+// is also what /tokenize counts and what a prompt is charged.
+func CountTokens(text string) int {
+	n := 0
+	for len(text) > 0 {
+		text = text[nextPiece(text):]
+		n++
+	}
+	return n
+}
+
+// The tokens that a chat template adds: one at the start, the header and the end
+// of each message, and the header of the answer. It is the shape of Llama 3's.
+const (
+	templateTokens        = 5
+	templateMessageTokens = 5
+)
+
+// speechTokens is how many tokens of an answer are made at a time.
+const speechTokens = 512
+
+// speech makes an answer's text piece by piece: everyday words, the same for the
+// same seed. It holds only the part that is being sent.
+type speech struct {
+	seed uint64
+	left int // tokens not yet made into text
+	part uint64
+	text string // not yet sent
+}
+
+// next returns the next piece of text, one token with the space before it.
+func (s *speech) next() string {
+	if s.text == "" {
+		n := min(s.left, speechTokens)
+		if n == 0 {
+			panic("BUG: an answer went on after its last token")
+		}
+		s.left -= n
+		b := make([]byte, 0, 8*n)
+		if s.part > 0 {
+			b = append(b, ' ')
+		}
+		p := message.Part{Generator: workload.WordsGenerator, Seed: random.Derive(s.seed, s.part), Tokens: n}
+		s.text = string(workload.Words{}.AppendText(b, &p))
+		s.part++
+	}
+	n := nextPiece(s.text)
+	piece := s.text[:n]
+	s.text = s.text[n:]
+	return piece
+}
+
+// An answer that nobody prescribes a length for has a length drawn from its
+// seed: lognormal with these quantiles, a guess at what chat users get.
+var naturalAnswer = random.Dist{Kind: random.Lognormal, A: 200, B: 1000}
+
+// textSeed derives a seed from a prompt, so that equal prompts get equal
+// answers.
+func textSeed(server uint64, text string, choice int) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return random.Derive(server, h, uint64(choice))
+}
