@@ -105,6 +105,11 @@ type Config struct {
 	Agent uint32
 
 	Sink Sink
+	// Begun is called once for each step that is started, before its first
+	// request and not after its end, with the times that are known by then:
+	// SteadyEnd is math.MaxInt64 for a window of a number of requests in a closed
+	// loop. Nil when nobody asks.
+	Begun func(StepResult)
 	// Live is updated while the run goes on; nil when nobody looks.
 	Live *Live
 	// Stop, when closed, ends the run softly: nothing new is started and what

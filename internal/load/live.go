@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"plimsoll/internal/record"
+	"plimsoll/internal/stream"
 )
 
 // errorKinds is the number of error kinds that record knows.
@@ -19,6 +20,7 @@ type Live struct {
 	outputTokens, promptTokens     atomic.Int64
 	users                          atomic.Int64
 	step                           atomic.Int64
+	client                         atomic.Pointer[stream.Client]
 }
 
 // Snapshot is a Live at one moment. The counters are read one after another, so
@@ -40,6 +42,8 @@ type Snapshot struct {
 	Users int64
 	// Step is the index of the step under way.
 	Step int64
+	// OpenConnections is the number of connections open now, idle ones included.
+	OpenConnections int64
 }
 
 // Ended returns the number of requests that have ended in any way.
@@ -52,6 +56,9 @@ func (l *Live) Snapshot() Snapshot {
 		OK: l.ok.Load(), Failed: l.failed.Load(), Cancelled: l.cancelled.Load(), Incomplete: l.incompl.Load(),
 		OutputTokens: l.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
 		Users: l.users.Load(), Step: l.step.Load(),
+	}
+	if c := l.client.Load(); c != nil {
+		s.OpenConnections = c.OpenConnections()
 	}
 	for i := range s.ByKind {
 		s.ByKind[i] = l.byKind[i].Load()

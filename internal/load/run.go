@@ -72,6 +72,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if r.live == nil {
 		r.live = new(Live)
 	}
+	r.live.client.Store(client)
 	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
 	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
 	if cfg.MaxInFlight > 0 {
@@ -245,6 +246,9 @@ func (r *run) step(i uint32) (*StepResult, error) {
 		s.res.SteadyEnd = s.res.SteadyStart + int64(c.Duration)
 	}
 	r.live.step.Store(int64(i))
+	if r.cfg.Begun != nil {
+		r.cfg.Begun(s.res)
+	}
 
 	drained, stopDrain := context.WithCancel(context.Background())
 	var drain sync.WaitGroup
