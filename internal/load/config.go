@@ -116,6 +116,10 @@ type Config struct {
 	// is in flight is drained. Ending the context instead cancels what is in
 	// flight; either way everything measured so far has been recorded.
 	Stop <-chan struct{}
+
+	// inspect sees what the decoder made of each answer, before its record is
+	// handed over. For tests.
+	inspect func(*dialect.Result)
 }
 
 // StopReason says why a run ended.

@@ -35,6 +35,7 @@ type job struct {
 	err     error
 	phase   record.Phase
 	user    uint32
+	id      uint64
 	// waited is the time that the dispatcher spent waiting for a slot for this
 	// request, slot whether it got one.
 	waited int64
@@ -203,7 +204,7 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 		if clock.SleepUntil(s.run.soft, a.At) != nil && a.At > clock.Now() {
 			continue
 		}
-		s.due(j.phase)
+		j.id = s.due(j.phase)
 		w := c.take()
 		if w == nil && j.err == nil {
 			j.err = errCrowded
@@ -272,7 +273,7 @@ func (s *step) session(w *worker, j *job) {
 	a := j.first
 	if a.Kind == workload.Send {
 		w.begin(s, &a, j.user, j.phase)
-		w.rec.CapWait = j.waited
+		w.rec.ID, w.rec.CapWait = j.id, j.waited
 		switch {
 		case j.err != nil:
 			w.fail(record.ClientResource, j.err.Error())

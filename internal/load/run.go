@@ -390,7 +390,7 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 			if clock.SleepUntil(s.run.soft, a.At) != nil {
 				return
 			}
-			s.due(phase)
+			w.rec.ID = s.due(phase)
 			if err != nil {
 				w.fail(record.ClientResource, err.Error())
 			} else if s.slot(&w.rec) {
@@ -402,13 +402,14 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 	}
 }
 
-// due counts a request that has become due.
-func (s *step) due(phase record.Phase) {
+// due counts a request that has become due and returns its number.
+func (s *step) due(phase record.Phase) uint64 {
 	s.scheduled.Add(1)
 	if phase == record.Steady {
 		s.steady.Add(1)
 	}
 	s.run.live.scheduled.Add(1)
+	return s.run.next.Add(1) - 1
 }
 
 // slot waits under the cap in flight, and records how long. When the wait ends

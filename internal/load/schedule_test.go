@@ -1,0 +1,454 @@
+package load
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/pace"
+	"plimsoll/internal/random"
+	"plimsoll/internal/record"
+	"plimsoll/internal/stats"
+	"plimsoll/internal/workload"
+)
+
+const ms = int64(time.Millisecond)
+
+// times are the clock points of one request in ms since its step's start.
+type times struct {
+	User                  uint32
+	Scheduled, Start, End float64
+	Phase                 string
+}
+
+// timetable returns the records' times in order of schedule, then of user.
+func (g *rig) timetable() []times {
+	var out []times
+	start := g.res.Steps[0].Start
+	at := func(p int64) float64 { return float64(p-start) / 1e6 }
+	for _, r := range g.records {
+		out = append(out, times{r.User, at(r.Scheduled), at(r.Start), at(r.End), r.Phase.String()})
+	}
+	slices.SortFunc(out, func(a, b times) int {
+		if a.Scheduled != b.Scheduled {
+			return int(a.Scheduled*1e3) - int(b.Scheduled*1e3)
+		}
+		return int(a.User) - int(b.User)
+	})
+	return out
+}
+
+// Two users against a server that always takes 300 ms: every request begins
+// when the one before it has ended, to the nanosecond, and what was scheduled in
+// the window is waited for.
+func TestClosedLoopMakesTheScheduleItShould(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		g.cfg.Steps = []Step{{Users: 2, Warmup: 500 * time.Millisecond, Duration: time.Second, Drain: time.Second}}
+		g.run()
+		var want []times
+		for k := range 5 {
+			for u := range uint32(2) {
+				at := float64(300 * k)
+				phase := "steady"
+				if at < 500 {
+					phase = "warmup"
+				}
+				want = append(want, times{u, at, at, at + 300, phase})
+			}
+		}
+		if diff := cmp.Diff(want, g.timetable()); diff != "" {
+			t.Errorf("schedule (-want +got):\n%s", diff)
+		}
+		s := g.res.Steps[0]
+		if s.SteadyStart-s.Start != 500*ms || s.SteadyEnd-s.Start != 1500*ms || s.End-s.Start != 1500*ms {
+			t.Errorf("window is %+v", s)
+		}
+		if s.Scheduled != 10 || s.Steady != 6 || !s.Complete {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
+
+func TestThinkTimeIsBetweenEndAndSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		g.population.Think = 150 * time.Millisecond
+		g.cfg.Steps = []Step{{Users: 1, Requests: 3, Drain: time.Second}}
+		g.run()
+		want := []times{{0, 0, 0, 300, "steady"}, {0, 450, 450, 750, "steady"}, {0, 900, 900, 1200, "steady"}}
+		if diff := cmp.Diff(want, g.timetable()); diff != "" {
+			t.Errorf("schedule (-want +got):\n%s", diff)
+		}
+		if s := g.res.Steps[0]; s.SteadyEnd-s.Start != 1200*ms || !s.Complete {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
+
+// The arrivals of an open loop are those of the seed, whatever the server does
+// and however many requests are in flight.
+func TestOpenLoopFollowsTheSeedAlone(t *testing.T) {
+	f := func(arrival string, service time.Duration, slots int) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, answering(service))
+			g.cfg.Seed = 99
+			g.cfg.MaxInFlight = slots
+			g.cfg.Steps = []Step{{Rate: 40, Arrival: arrival, Warmup: 200 * time.Millisecond, Duration: 2 * time.Second, Drain: time.Hour}}
+			g.run()
+			gaps, err := pace.ByName(arrival, random.Derive(99, labelArrivals, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got []int64
+			for s := pace.New(gaps, pace.Rate(40)); ; {
+				at, _ := s.Next()
+				if at >= 2200*ms {
+					break
+				}
+				want = append(want, at)
+			}
+			prompts := map[int32]bool{}
+			for _, r := range g.byID() {
+				got = append(got, r.Scheduled-g.res.Steps[0].Start)
+				prompts[r.AskedPrompt] = true
+				if slots == 0 && r.Start != r.Scheduled {
+					t.Errorf("request %d was started %d ns late", r.ID, r.Start-r.Scheduled)
+				}
+				if lag, _ := stats.SendLag(r); lag != 0 {
+					t.Errorf("send lag of request %d is %d", r.ID, lag)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s arrivals at service %v (-want +got):\n%s", arrival, service, diff)
+			}
+			if len(prompts) < 10 {
+				t.Errorf("prompt lengths are %v", prompts)
+			}
+		})
+	}
+	for _, arrival := range pace.Arrivals() {
+		f(arrival, time.Millisecond, 0)
+		f(arrival, 700*time.Millisecond, 0)
+		f(arrival, 700*time.Millisecond, 3)
+	}
+}
+
+// Case 087.
+func TestCoordinatedOmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(500*time.Millisecond))
+		g.cfg.MaxInFlight = 1
+		g.cfg.Steps = []Step{{Rate: 10, Requests: 8, Drain: time.Minute}}
+		g.run()
+		var want struct {
+			Service  []float64 `json:"latency_service_ms"`
+			Schedule []float64 `json:"latency_from_schedule_ms"`
+			Delay    float64   `json:"mean_dispatch_delay_ms"`
+			Mean     float64   `json:"mean_from_schedule_ms"`
+		}
+		expect(t, "087-coordinated-omission", &want)
+		var service, schedule []float64
+		var delay, mean float64
+		for _, r := range g.byID() {
+			e2e, _ := stats.E2E(r)
+			from, _ := stats.E2EFromSchedule(r)
+			service, schedule = append(service, float64(e2e)/1e6), append(schedule, float64(from)/1e6)
+			delay += float64(r.Start-r.Scheduled) / 8e6
+			mean += float64(from) / 8e6
+			// All of the delay is the cap's and none the client's.
+			if r.CapWait != r.Start-r.Scheduled {
+				t.Errorf("request %d waited %d ns under the cap, started %d ns late", r.ID, r.CapWait, r.Start-r.Scheduled)
+			}
+			if lag, ok := stats.SendLag(r); !ok || lag != 0 {
+				t.Errorf("send lag is %d", lag)
+			}
+		}
+		if diff := cmp.Diff(want.Service, service); diff != "" {
+			t.Errorf("service (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Schedule, schedule); diff != "" {
+			t.Errorf("from schedule (-want +got):\n%s", diff)
+		}
+		if delay != want.Delay || mean != want.Mean {
+			t.Errorf("means are %v and %v, want %v and %v", delay, mean, want.Delay, want.Mean)
+		}
+		if s := g.res.Steps[0]; s.SteadyEnd-s.SteadyStart != 800*ms || !s.Complete {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
+
+// Case 088: a send that costs 2 ms does not move the next one.
+func TestRateDoesNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(time.Millisecond))
+		dial := g.cfg.Stream.Dial
+		g.cfg.Stream.NewConnection = true
+		g.cfg.Stream.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			time.Sleep(2 * time.Millisecond)
+			return dial(ctx, network, addr)
+		}
+		g.cfg.Steps = []Step{{Rate: 200, Requests: 1000, Drain: time.Minute}}
+		g.run()
+		var want struct {
+			Last     int64   `json:"last_send_ms"`
+			Rate     float64 `json:"achieved_rate"`
+			Drifting int64   `json:"drifting_last_send_ms"`
+		}
+		expect(t, "088-schedule-drift", &want)
+		start := g.res.Steps[0].Start
+		for i, r := range g.byID() {
+			if at := r.Start - start; at != int64(i)*5*ms {
+				t.Fatalf("request %d started at %d ns", i, at)
+			}
+			if connect, _ := stats.Connect(r); connect != 2*ms {
+				t.Fatalf("connect took %d ns", connect)
+			}
+		}
+		if last := g.byID()[999].Start - start; last != want.Last*ms {
+			t.Errorf("the last send is at %d ns, want %d ms", last, want.Last)
+		}
+		s := g.res.Steps[0]
+		if rate := float64(s.Steady) / (float64(s.SteadyEnd-s.SteadyStart) / 1e9); rate != want.Rate {
+			t.Errorf("rate is %v, want %v", rate, want.Rate)
+		}
+	})
+}
+
+// slow is a renderer that takes its time: the first text first, all others each.
+type slow struct {
+	first, each time.Duration
+	begun       chan struct{}
+}
+
+func (s *slow) AppendText(dst []byte, p *message.Part) []byte {
+	select {
+	case <-s.begun:
+		time.Sleep(s.first)
+	default:
+		time.Sleep(s.each)
+	}
+	return workload.Words{}.AppendText(dst, p)
+}
+
+// Case 089: a client that takes 1.5 s to get ready starts its clock then.
+func TestNoBurstAtTheStart(t *testing.T) {
+	f := func(step Step, each time.Duration) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, answering(10*time.Millisecond))
+			begun := make(chan struct{}, 1)
+			begun <- struct{}{}
+			g.cfg.Renderer = &slow{1500 * time.Millisecond, each, begun}
+			g.cfg.Steps = []Step{step}
+			g.run()
+			var want struct {
+				N   int `json:"requests_in_first_second"`
+				Bad int `json:"bad_client"`
+			}
+			expect(t, "089-start-burst", &want)
+			start, n := g.res.Steps[0].Start, 0
+			if start < 1500*ms {
+				t.Errorf("the step started at %d ns, before the client was ready", start)
+			}
+			for _, r := range g.records {
+				if r.Start != r.Scheduled {
+					t.Errorf("request %d started %d ns late", r.ID, r.Start-r.Scheduled)
+				}
+				if r.Start-start < int64(time.Second) {
+					n++
+				}
+			}
+			if step.Rate > 0 && n != want.N {
+				t.Errorf("%d requests in the first second, want %d", n, want.N)
+			}
+		})
+	}
+	f(Step{Rate: 10, Duration: 3 * time.Second, Drain: time.Second}, 0)
+	// Ten prompts a second that take 50 ms each are made ahead, one by one.
+	f(Step{Rate: 10, Duration: 3 * time.Second, Drain: time.Second}, 50*time.Millisecond)
+	// All users have their first prompt when the time comes.
+	f(Step{Users: 20, Requests: 20, Drain: time.Second}, 50*time.Millisecond)
+}
+
+// A late send keeps its time: the lateness is the client's and is recorded.
+func TestLateSendsAreNeverRebased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(time.Millisecond))
+		// The clock oversleeps by 30 ms once, at 200 ms.
+		g.cfg.Clock = &oversleeping{Clock: g.cfg.Clock, after: 200 * ms, by: 30 * ms}
+		g.cfg.Steps = []Step{{Rate: 100, Requests: 40, Drain: time.Second}}
+		g.run()
+		late := 0
+		for i, r := range g.byID() {
+			if at := r.Scheduled - g.res.Steps[0].Start; at != int64(i)*10*ms {
+				t.Fatalf("request %d is scheduled at %d ns", i, at)
+			}
+			if r.CapWait != 0 {
+				t.Errorf("request %d waited under a cap that is not there", i)
+			}
+			if lag, _ := stats.SendLag(r); lag > 0 {
+				late++
+				if lag > 30*ms || lag%(10*ms) != 0 {
+					t.Errorf("send lag of request %d is %d ns", i, lag)
+				}
+			}
+		}
+		if late != 3 {
+			t.Errorf("%d requests were late, want those of 30 ms", late)
+		}
+	})
+}
+
+// oversleeping is a clock that wakes late once.
+type oversleeping struct {
+	Clock
+	after, by int64
+	done      bool
+}
+
+func (o *oversleeping) SleepUntil(ctx context.Context, t int64) error {
+	if !o.done && t > o.after+20*ms && t < o.after+40*ms {
+		o.done = true
+		t += o.by
+	}
+	return o.Clock.SleepUntil(ctx, t)
+}
+
+func TestStepsRunOneAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		g.cfg.Steps = []Step{
+			{Users: 1, Duration: time.Second, Drain: time.Second},
+			{Users: 3, Duration: time.Second, Drain: time.Second},
+			{Rate: 20, Duration: time.Second, Drain: time.Second},
+		}
+		g.run()
+		if len(g.res.Steps) != 3 {
+			t.Fatalf("%d steps", len(g.res.Steps))
+		}
+		n := map[uint32]uint64{}
+		prompts := map[string]bool{}
+		for _, r := range g.records {
+			s := g.res.Steps[r.Step]
+			if r.Scheduled < s.Start || r.End > s.End {
+				t.Errorf("request %d of step %d lies outside of it", r.ID, r.Step)
+			}
+			n[r.Step]++
+		}
+		for _, p := range g.prompts() {
+			prompts[p] = true
+		}
+		for i, s := range g.res.Steps {
+			if s.Index != uint32(i) || n[s.Index] != s.Scheduled {
+				t.Errorf("step %+v has %d records", s, n[s.Index])
+			}
+			if i > 0 && s.Start < g.res.Steps[i-1].End {
+				t.Errorf("step %d began before the one before it had ended", i)
+			}
+		}
+		if want := map[uint32]uint64{0: 4, 1: 12, 2: 20}; cmp.Diff(want, n) != "" {
+			t.Errorf("requests by step are %v, want %v", n, want)
+		}
+		if len(prompts) != 36 {
+			t.Errorf("%d different prompts in 36 requests: a step must not find the cache of another", len(prompts))
+		}
+	})
+}
+
+func TestURLsAreUsedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(10*time.Millisecond))
+		g.cfg.URLs = []string{g.url("a"), g.url("b"), g.url("c")}
+		g.cfg.Steps = []Step{{Users: 4, Requests: 31, Drain: time.Second}}
+		g.run()
+		n := map[uint32]int{}
+		for i, r := range g.byID() {
+			if r.ID != uint64(i) || r.Target != uint32(i%3) {
+				t.Errorf("request %d has number %d and target %d", i, r.ID, r.Target)
+			}
+			n[r.Target]++
+		}
+		if diff := cmp.Diff(map[uint32]int{0: 11, 1: 10, 2: 10}, n); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A cap in a closed loop is recorded like one in an open loop.
+func TestCapInAClosedLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(100*time.Millisecond))
+		g.cfg.MaxInFlight = 2
+		g.cfg.Steps = []Step{{Users: 6, Requests: 6, Drain: time.Second}}
+		g.run()
+		var waits []int64
+		for _, r := range g.byID() {
+			waits = append(waits, r.CapWait/ms)
+			if lag, _ := stats.SendLag(r); lag != 0 {
+				t.Errorf("send lag is %d", lag)
+			}
+		}
+		if diff := cmp.Diff([]int64{0, 0, 100, 100, 200, 200}, waits); diff != "" {
+			t.Errorf("waits under the cap (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The drain limit cuts what has not ended, started or not, and counts it.
+func TestDrainLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(700*time.Millisecond))
+		g.cfg.MaxInFlight = 2
+		g.cfg.Steps = []Step{{Rate: 10, Duration: time.Second, Drain: 500 * time.Millisecond}}
+		g.run()
+		var got []string
+		for _, r := range g.byScheduled() {
+			got = append(got, r.Status.String())
+			if r.Status == record.Incomplete && r.End-g.res.Steps[0].Start != 1500*ms {
+				t.Errorf("request %d was cut at %d ns", r.ID, r.End-g.res.Steps[0].Start)
+			}
+			if r.Status == record.Incomplete && r.Start == record.Unset && r.Sent != record.Unset {
+				t.Errorf("request %d was sent without a start", r.ID)
+			}
+		}
+		// Two at a time: 0 and 100 end at 700 and 800, the next two at 1400 and
+		// 1500; the last of these meets the limit and may fall on either side.
+		if len(got) != 10 {
+			t.Fatalf("%d records, want 10", len(got))
+		}
+		for i, s := range got {
+			if want := map[bool]string{true: "ok", false: "incomplete"}[i < 3]; s != want && i != 3 {
+				t.Errorf("request %d is %s, want %s", i, s, want)
+			}
+		}
+		live := g.live.Snapshot()
+		if live.OK+live.Incomplete != 10 || live.Scheduled != 10 || live.InFlight != 0 || live.Users != 0 {
+			t.Errorf("live is %+v", live)
+		}
+	})
+}
+
+func TestDrainWaitsForTheSlowest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(30*time.Second))
+		g.cfg.Steps = []Step{{Rate: 5, Duration: time.Second, Drain: time.Minute}}
+		g.run()
+		for _, r := range g.records {
+			if r.Status != record.OK {
+				t.Errorf("request %d is %v", r.ID, r.Status)
+			}
+		}
+		if s := g.res.Steps[0]; s.SteadyEnd-s.Start != 1000*ms || s.End-s.Start != 30_800*ms || !s.Complete {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
