@@ -7,6 +7,7 @@ import (
 // grammar is every command. Its struct is the command line, its tags the help.
 type grammar struct {
 	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`
+	Twin       twinCmd       `cmd:"" help:"A simulated cluster."`
 	Completion completionCmd `cmd:"" help:"The completion script of a shell."`
 	Version    versionCmd    `cmd:"" help:"The version of this program."`
 }

@@ -64,8 +64,9 @@ type answer struct {
 	unfinished, completion      int
 	stream, usage, runningUsage bool
 	chunked, keepAlive          bool
-	// gone is set when nobody waits for the answer any more.
-	gone atomic.Bool
+	// complete is set before the last bytes are sent: a client that leaves after
+	// that has not left early. gone is set when nobody waits any more.
+	complete, gone atomic.Bool
 	done chan struct{}
 }
 
@@ -91,6 +92,9 @@ func (r *replica) submit(a *answer) {
 // cancel gives an answer up; its memory is free from the next step on.
 func (r *replica) cancel(a *answer) {
 	if !a.end() {
+		return
+	}
+	if a.complete.Load() {
 		return
 	}
 	r.srv.counters.aborted.Add(1)
@@ -297,6 +301,7 @@ func (a *answer) close(dst []byte) []byte {
 
 // finish sends what follows the last token, or the whole answer.
 func (a *answer) finish(r *replica) {
+	a.complete.Store(true)
 	u := &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: -1, Reasoning: -1}
 	if a.stream {
 		r.out = a.open(r.out[:0])
