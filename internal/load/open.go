@@ -136,10 +136,6 @@ func (s *step) open(a *arrivals) {
 		default:
 		}
 	})
-	// The dispatcher leaves early when the run stops; what is prepared then is
-	// not due.
-	for range queue {
-	}
 	prepare.Wait()
 	c.busy.Wait()
 	for _, w := range c.idle { // all of them
@@ -148,34 +144,35 @@ func (s *step) open(a *arrivals) {
 	c.all.Wait()
 }
 
-// prepare makes the sessions' first requests ahead of their times.
+// prepare makes the sessions' first requests ahead of their times. When the run
+// is stopped it goes on, without bodies, to what is due by then and was held up
+// by a cap: that was scheduled and must be counted.
 func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *atomic.Int64, room <-chan struct{}) {
 	for {
 		n, at, ok := a.next()
 		if !ok {
 			return
 		}
-		for bytes.Load() > aheadBytes {
+		for bytes.Load() > aheadBytes && s.run.soft.Err() == nil {
 			select {
 			case <-room:
 			case <-s.run.soft.Done():
-				return
 			}
+		}
+		stopped := s.run.soft.Err() != nil
+		if stopped && s.res.Start+at > s.run.cfg.Clock.Now() {
+			return
 		}
 		j := pool.Get().(*job)
 		*j = job{body: j.body[:0]}
 		j.user = uint32(n)
 		j.machine = s.run.cfg.Population.Session(s.res.Index, n)
 		j.first = j.machine.Start(s.res.Start + at)
-		if j.first.Kind == workload.Send {
+		if j.first.Kind == workload.Send && !stopped {
 			j.body, j.err = s.run.render(j.body, &j.first)
 			bytes.Add(int64(len(j.body)))
 		}
-		select {
-		case queue <- j:
-		case <-s.run.soft.Done():
-			return
-		}
+		queue <- j // the dispatcher takes all of them
 	}
 }
 

@@ -78,18 +78,26 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.MaxInFlight > 0 {
 		r.slots = make(chan struct{}, cfg.MaxInFlight)
 	}
-	r.hard, r.endHard = context.WithCancel(ctx)
+	// Neither follows ctx by itself: the reason is set before they end.
+	r.hard, r.endHard = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.endHard()
 	r.soft, r.endSoft = context.WithCancel(r.hard)
 	defer r.endSoft()
+	if ctx.Err() != nil {
+		r.stop(Interrupted, "interrupted", true)
+	}
 	done := make(chan struct{})
 	var watch sync.WaitGroup
-	watch.Go(func() {
+	watch.Go(func() { // the second stop may be harder than the first
+		stop := cfg.Stop
+	again:
 		select {
 		case <-ctx.Done():
+			r.stop(Interrupted, "interrupted", true)
+		case <-stop: // a nil channel waits for ever
 			r.stop(Interrupted, "interrupted", false)
-		case <-cfg.Stop: // a nil channel waits for ever
-			r.stop(Interrupted, "interrupted", false)
+			stop = nil
+			goto again
 		case <-done:
 		}
 	})
@@ -351,8 +359,6 @@ func (s *step) drain(ctx context.Context) {
 // in which phase. In a window of a number of requests it takes one of them.
 func (s *step) admit(a *workload.Action) (record.Phase, bool) {
 	switch {
-	case s.run.soft.Err() != nil:
-		return 0, false
 	case a.At < s.res.SteadyStart:
 		return record.Warmup, true
 	case a.At >= s.res.SteadyEnd:
@@ -380,6 +386,9 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 			}
 			a = m.Done(max(a.At, clock.Now()), workload.Outcome{})
 		case workload.Send:
+			if s.run.soft.Err() != nil {
+				return
+			}
 			phase, ok := s.admit(&a)
 			if !ok {
 				return
