@@ -1,0 +1,98 @@
+package run
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// mergedRows is the number of rows in a group of a merged file.
+const mergedRows = 1 << 15
+
+// merge puts parts, which must be neighbours in ascending order, into one file
+// and removes them. It may be killed at any moment: until the merged file has
+// its name it does not count, and from then on the parts that it holds do not.
+// A part that cannot be read stays where it is and nothing is merged.
+func merge(dir string, parts []partRange) (err error) {
+	all := partRange{parts[0].first, parts[len(parts)-1].last}
+	name := filepath.Join(dir, all.name())
+	f, err := os.OpenFile(name+tmpSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("merge parts: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name()) // what matters is the first error
+			err = fmt.Errorf("merge parts %d to %d: %w", all.first, all.last, err)
+		}
+	}()
+	buf := bufio.NewWriterSize(f, 64<<10)
+	w := newParquet(buf)
+	rows := make([]parquet.Row, rowsAtOnce)
+	inGroup := int64(0)
+	for _, p := range parts {
+		n, err := copyPart(w, filepath.Join(dir, p.name()), rows)
+		if err != nil {
+			return err
+		}
+		if inGroup += n; inGroup >= mergedRows {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			inGroup = 0
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := buf.Flush(); err != nil {
+		return err
+	}
+	if err := commit(f, name); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := os.Remove(filepath.Join(dir, p.name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyPart appends the rows of the part called name to w.
+func copyPart(w *parquet.GenericWriter[any], name string, rows []parquet.Row) (n int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() // read only: nothing can be lost
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	if err != nil {
+		return 0, err
+	}
+	for _, g := range pf.RowGroups() {
+		batch := make([]parquet.Row, 1)
+		var werr error
+		if _, err := readGroup(g, rows, func(row parquet.Row) bool {
+			batch[0] = row
+			_, werr = w.WriteRows(batch)
+			n++
+			return werr == nil
+		}); err != nil {
+			return n, err
+		}
+		if werr != nil {
+			return n, werr
+		}
+	}
+	return n, nil
+}

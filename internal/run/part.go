@@ -1,0 +1,193 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"plimsoll/internal/record"
+)
+
+const (
+	partPrefix = "part-"
+	partSuffix = ".parquet"
+	// pageBytes is how much of a column is kept in memory before it is
+	// compressed; there are some seventy columns.
+	pageBytes = 32 << 10
+	// rowsAtOnce is the number of rows that are handed on together.
+	rowsAtOnce = 64
+)
+
+// partRange is the range of part numbers that a file holds: one, or those that
+// were merged.
+type partRange struct{ first, last int }
+
+func (p partRange) name() string {
+	if p.first == p.last {
+		return fmt.Sprintf("%s%06d%s", partPrefix, p.first, partSuffix)
+	}
+	return fmt.Sprintf("%s%06d-%06d%s", partPrefix, p.first, p.last, partSuffix)
+}
+
+// parsePart reads the name of a part.
+func parsePart(name string) (partRange, bool) {
+	s, ok := strings.CutPrefix(name, partPrefix)
+	if !ok {
+		return partRange{}, false
+	}
+	if s, ok = strings.CutSuffix(s, partSuffix); !ok {
+		return partRange{}, false
+	}
+	a, b, two := strings.Cut(s, "-")
+	if !two {
+		b = a
+	}
+	first, err1 := strconv.Atoi(a)
+	last, err2 := strconv.Atoi(b)
+	if err1 != nil || err2 != nil || first < 1 || last < first {
+		return partRange{}, false
+	}
+	return partRange{first, last}, true
+}
+
+// listParts returns the parts in dir in order of number. Files that are not
+// complete are left out, and so are those whose content is in a merged one too
+// (a merge that was killed before it removed them); covered has these.
+func listParts(dir string) (parts, covered []partRange, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list parts: %w", err)
+	}
+	for _, e := range entries {
+		if p, ok := parsePart(e.Name()); ok && p.name() == e.Name() {
+			parts = append(parts, p)
+		}
+	}
+	// A range comes before those that begin with it and end earlier.
+	slices.SortFunc(parts, func(a, b partRange) int {
+		if a.first != b.first {
+			return a.first - b.first
+		}
+		return b.last - a.last
+	})
+	end := 0
+	kept := parts[:0]
+	for _, p := range parts {
+		if p.last <= end {
+			covered = append(covered, p)
+			continue
+		}
+		end = p.last
+		kept = append(kept, p)
+	}
+	return kept, covered, nil
+}
+
+// file is what a part is written to.
+type file interface {
+	io.Writer
+	Name() string
+	Sync() error
+	Close() error
+}
+
+// newParquet returns a writer of parts to w.
+func newParquet(w io.Writer) *parquet.GenericWriter[any] {
+	return parquet.NewGenericWriter[any](w, schema,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.PageBufferSize(pageBytes),
+		parquet.DataPageStatistics(false),
+		parquet.CreatedBy("plimsoll", "1", ""),
+	)
+}
+
+// readPart calls yield with each record of a part until it returns false. It
+// returns how many rows the file says to have but which could not be read, -1
+// when not even that could be told, and why. A damaged file is an error, never
+// a panic: the reader below trusts the file in places.
+func readPart(name string, yield func(*record.Request) bool) (lost int64, err error) {
+	lost = -1
+	var read int64
+	yielding := false
+	defer func() {
+		if p := recover(); p != nil {
+			if yielding {
+				panic(p) // not ours to swallow
+			}
+			err = fmt.Errorf("read part %s: damaged: %v", filepath.Base(name), p)
+		}
+	}()
+	f, err := os.Open(name)
+	if err != nil {
+		return lost, fmt.Errorf("read part: %w", err)
+	}
+	defer f.Close() // read only: nothing can be lost
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
+	}
+	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	if err != nil {
+		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
+	}
+	l, err := layoutOf(pf.Schema())
+	if err != nil {
+		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
+	}
+	total := pf.NumRows()
+	defer func() { lost = max(total-read, 0) }()
+	r := new(record.Request)
+	rows := make([]parquet.Row, rowsAtOnce)
+	for _, g := range pf.RowGroups() {
+		more, err := readGroup(g, rows, func(row parquet.Row) bool {
+			l.read(r, row)
+			read++
+			yielding = true
+			ok := yield(r)
+			yielding = false
+			return ok
+		})
+		if err != nil {
+			return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
+		}
+		if !more {
+			read = total // stopped by the caller: nothing is lost
+			return lost, nil
+		}
+	}
+	if read != total {
+		return lost, fmt.Errorf("read part %s: it has %d rows but says %d", filepath.Base(name), read, total)
+	}
+	return lost, nil
+}
+
+// readGroup calls yield with the rows of g; more is false when yield ended it.
+func readGroup(g parquet.RowGroup, rows []parquet.Row, yield func(parquet.Row) bool) (more bool, err error) {
+	rr := g.Rows()
+	defer rr.Close() // read only: nothing can be lost
+	for {
+		n, err := rr.ReadRows(rows)
+		for _, row := range rows[:n] {
+			if !yield(row) {
+				return false, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			return false, io.ErrNoProgress
+		}
+	}
+}

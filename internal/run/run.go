@@ -1,0 +1,162 @@
+// Package run is one run on disk: a folder with the scenario, run.json, the
+// requests as Parquet parts that are closed every few seconds while the run goes
+// on, and the summary. It owns the file formats, and that a killed process or a
+// lost power line costs at most the last seconds: what has its name is whole. It
+// never computes a figure (stats) and never waits for the disk on behalf of a
+// request.
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/stats"
+)
+
+// Run is a run on disk, open for reading. It may still be under way: then it
+// has what was written when it is read.
+type Run struct {
+	dir   string
+	info  Info
+	notes []Note
+}
+
+// Note says what of a run could not be read.
+type Note struct {
+	// Part is the file's name.
+	Part string
+	// Lost is the number of records that are lost, -1 when the file does not
+	// tell.
+	Lost int64
+	Text string
+}
+
+// Open opens the run in the folder dir.
+func Open(dir string) (*Run, error) {
+	b, err := os.ReadFile(filepath.Join(dir, infoFile))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("open run %s: no %s there: want the folder of one run: %w", dir, infoFile, err)
+		}
+		return nil, fmt.Errorf("open run: %w", err)
+	}
+	r := &Run{dir: dir}
+	if err := json.Unmarshal(b, &r.info); err != nil {
+		return nil, fmt.Errorf("open run: decode %s: %w", filepath.Join(dir, infoFile), err)
+	}
+	if r.info.Schema != InfoSchemaName {
+		return nil, fmt.Errorf("open run: %s: schema is %q, want %q", filepath.Join(dir, infoFile), r.info.Schema, InfoSchemaName)
+	}
+	return r, nil
+}
+
+// Dir returns the run's folder.
+func (r *Run) Dir() string { return r.dir }
+
+// Info returns the content of run.json.
+func (r *Run) Info() Info { return r.info }
+
+// Scenario returns the content of scenario.yaml.
+func (r *Run) Scenario() ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(r.dir, scenarioFile))
+	if err != nil {
+		return nil, fmt.Errorf("read scenario of run: %w", err)
+	}
+	return b, nil
+}
+
+// Summary returns the saved summary. The error wraps fs.ErrNotExist when the
+// run was not ended properly.
+func (r *Run) Summary() (*stats.Summary, error) {
+	b, err := os.ReadFile(filepath.Join(r.dir, summaryFile))
+	if err != nil {
+		return nil, fmt.Errorf("read summary of run: %w", err)
+	}
+	return stats.ParseSummary(b)
+}
+
+// Requests returns the records on disk in the order in which they were written,
+// which is about that of their ends. A record is valid until the next one.
+// Parts that are not complete are skipped; a part that is damaged gives what
+// comes before the damage, and Notes says so afterwards.
+func (r *Run) Requests() iter.Seq[*record.Request] {
+	return func(yield func(*record.Request) bool) {
+		r.notes = nil
+		dir := filepath.Join(r.dir, requestsDir)
+		parts, _, err := listParts(dir)
+		if err != nil {
+			r.notes = append(r.notes, Note{Part: requestsDir, Lost: -1, Text: err.Error()})
+			return
+		}
+		stopped := false
+		for i := 0; i < len(parts); i++ {
+			name := parts[i].name()
+			lost, err := readPart(filepath.Join(dir, name), func(q *record.Request) bool {
+				stopped = !yield(q)
+				return !stopped
+			})
+			if err != nil {
+				r.notes = append(r.notes, Note{Part: name, Lost: lost, Text: err.Error()})
+			}
+			if stopped {
+				return
+			}
+		}
+	}
+}
+
+// Notes says what the last full pass over Requests could not read; nil when it
+// read everything.
+func (r *Run) Notes() []Note { return r.notes }
+
+// Summarize makes the summary again from the records, with the input that
+// run.json holds. Of a run that was killed it takes the plan, cut at the last
+// moment of which there is a record.
+func (r *Run) Summarize() (*stats.Summary, error) {
+	if r.info.Input == nil {
+		return nil, fmt.Errorf("summarize run %s: run.json says nothing of its windows", r.info.ID)
+	}
+	in := *r.info.Input
+	in.Steps = slices.Clone(in.Steps)
+	if r.info.State == Running {
+		last := int64(0)
+		for q := range r.Requests() {
+			if q.End != record.Unset {
+				last = max(last, q.End)
+			}
+		}
+		in.Cut(last)
+	}
+	s := stats.Summarize(in, r.Requests())
+	return s, nil
+}
+
+// List returns the runs in root, oldest first. Folders that are no runs are left
+// out.
+func List(root string) ([]*Run, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var runs []*Run
+	for _, e := range entries {
+		if r, err := Open(filepath.Join(root, e.Name())); err == nil {
+			runs = append(runs, r)
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b *Run) int {
+		if c := a.info.Start.Compare(b.info.Start); c != 0 {
+			return c
+		}
+		return strings.Compare(a.info.ID, b.info.ID)
+	})
+	return runs, nil
+}
