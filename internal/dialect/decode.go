@@ -10,9 +10,11 @@ import (
 const MessageLimit = 512
 
 const (
+	// nameLimit is the length to which finish reasons and error types are cut,
 	// maxCalls bounds the tool calls put together of one answer, templateLimit
 	// the bytes remembered of the last chunk, keepLimit the text capacity that
 	// is kept from one answer to the next.
+	nameLimit     = 64
 	maxCalls      = 256
 	templateLimit = 4096
 	keepLimit     = 1 << 20

@@ -262,7 +262,7 @@ func (d *Decoder) setError(message, kind string) {
 	if message == "" {
 		message = "error without a message"
 	}
-	d.res.ErrorMessage, d.res.ErrorType = cut(message, MessageLimit), cut(kind, 64)
+	d.res.ErrorMessage, d.res.ErrorType = cut(message, MessageLimit), cut(kind, nameLimit)
 }
 
 // errorText reads the value of "error": an object or a string.

@@ -201,20 +201,9 @@ func hex4(b []byte) (rune, bool) {
 }
 
 // cut returns at most limit bytes of s as valid UTF-8, never ending inside a
-// character.
+// character: every byte that is not valid counts as U+FFFD.
 func cut(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit]
-		for i := 1; i < utf8.UTFMax && i <= len(s); i++ {
-			if c := s[len(s)-i]; utf8.RuneStart(c) {
-				if !utf8.FullRuneInString(s[len(s)-i:]) {
-					s = s[:len(s)-i]
-				}
-				break
-			}
-		}
-	}
-	if utf8.ValidString(s) {
+	if len(s) <= limit && utf8.ValidString(s) {
 		return s
 	}
 	out := make([]byte, 0, limit)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 
@@ -299,8 +300,11 @@ func (c *chunk) walk(b []byte, api API, body bool) bool {
 		case "object":
 			bit = keyObject
 			end = skip(b, v)
-			if end > 0 && string(b[v:end]) == `"error"` {
-				c.isError = true
+			if end > 0 && b[v] == '"' {
+				if bytes.IndexByte(b[v:end], '\\') >= 0 {
+					return false
+				}
+				c.isError = string(b[v:end]) == `"error"`
 			}
 		case "message":
 			bit = keyMessage
@@ -638,7 +642,7 @@ func finishReason(b []byte) string {
 	case "content_filter":
 		return "content_filter"
 	}
-	return cut(string(b), 64)
+	return cut(string(b), nameLimit)
 }
 
 // walkString notes a string that carries text; null carries none.
