@@ -89,10 +89,12 @@ type row struct {
 	EventTokens     []int32 `parquet:"event_tokens,list,optional" parquet-element:",delta"`
 	EventCumulative []int32 `parquet:"event_cumulative_tokens,list,optional" parquet-element:",delta"`
 	EventTextBytes  []int32 `parquet:"event_text_bytes,list,optional" parquet-element:",delta"`
-	EventReads      []int32 `parquet:"event_reads,list,optional" parquet-element:",delta"` // read index less that of the event before
-	EventChoices    []int32 `parquet:"event_choices,list,optional" parquet-element:",delta"`
-	EventChannels   []int32 `parquet:"event_channels,list,optional" parquet-element:",delta"` // 1 content, 2 reasoning, 4 tool call, 8 refusal, or a sum
-	EventBounded    []bool  `parquet:"event_bounded,list,optional"`
+	// The index of each event's read less that of the event before, without the
+	// ones at the end.
+	EventReads    []int32 `parquet:"event_reads,list,optional" parquet-element:",delta"`
+	EventChoices  []int32 `parquet:"event_choices,list,optional" parquet-element:",delta"`
+	EventChannels []int32 `parquet:"event_channels,list,optional" parquet-element:",delta"` // 1 content, 2 reasoning, 4 tool call, 8 refusal, or a sum
+	EventBounded  []bool  `parquet:"event_bounded,list,optional"`
 
 	Text      []string `parquet:"text,list,optional"`
 	Reason    string   `parquet:"reasoning_text,optional"`
@@ -108,10 +110,10 @@ type column struct {
 	// put returns the value, or false for null; get takes one that is not null.
 	put func(r *record.Request) (parquet.Value, bool)
 	get func(r *record.Request, v parquet.Value)
-	// each calls yield with the entries of a list, or returns false for a null
-	// list without calling it; at takes entry i.
-	each func(r *record.Request, yield func(parquet.Value)) bool
-	at   func(r *record.Request, i int, v parquet.Value)
+	// entries appends the entries of a list, none for a null list; at takes
+	// entry i.
+	entries func(dst []parquet.Value, r *record.Request) []parquet.Value
+	at      func(r *record.Request, i int, v parquet.Value)
 }
 
 // text returns the value of s without copying it.
@@ -212,21 +214,16 @@ func enum[T interface {
 func list(name string, usual func(*record.Event) bool, put func(*record.Event) parquet.Value, get func(*record.Event, parquet.Value)) column {
 	return column{
 		name: name,
-		each: func(r *record.Request, yield func(parquet.Value)) bool {
-			all := true
+		entries: func(dst []parquet.Value, r *record.Request) []parquet.Value {
 			for i := range r.Events {
 				if !usual(&r.Events[i]) {
-					all = false
+					for i := range r.Events {
+						dst = append(dst, put(&r.Events[i]))
+					}
 					break
 				}
 			}
-			if all {
-				return false
-			}
-			for i := range r.Events {
-				yield(put(&r.Events[i]))
-			}
-			return true
+			return dst
 		},
 		at: func(r *record.Request, i int, v parquet.Value) { get(event(r, i), v) },
 	}
@@ -240,7 +237,7 @@ const maxEvents = 1 << 24
 func event(r *record.Request, i int) *record.Event {
 	i = min(i, maxEvents-1)
 	for len(r.Events) <= i {
-		e := record.Event{Tokens: record.Unknown, Cumulative: record.Unknown, Channel: record.Content}
+		e := record.Event{Read: 1, Tokens: record.Unknown, Cumulative: record.Unknown, Channel: record.Content}
 		if len(r.Events) == 0 {
 			e.At = record.Unset // until it is known to be t_first_token or not
 		}
@@ -370,11 +367,11 @@ func columns() []column {
 		},
 		{
 			name: "event_gaps",
-			each: func(r *request, yield func(parquet.Value)) bool {
+			entries: func(dst []parquet.Value, r *request) []parquet.Value {
 				for i := 1; i < len(r.Events); i++ {
-					yield(parquet.Int64Value(r.Events[i].At - r.Events[i-1].At))
+					dst = append(dst, parquet.Int64Value(r.Events[i].At-r.Events[i-1].At))
 				}
-				return len(r.Events) > 1
+				return dst
 			},
 			// The differences are added up once the first event is known.
 			at: func(r *request, i int, v parquet.Value) { event(r, i+1).At = v.Int64() },
@@ -393,13 +390,17 @@ func columns() []column {
 			func(e *record.Event, v parquet.Value) { e.TextBytes = v.Uint32() }),
 		{
 			name: "event_reads",
-			each: func(r *request, yield func(parquet.Value)) bool {
+			entries: func(dst []parquet.Value, r *request) []parquet.Value {
+				n := len(r.Events)
+				for n > 1 && r.Events[n-1].Read-r.Events[n-2].Read == 1 {
+					n--
+				}
 				last := uint32(0)
-				for i := range r.Events {
-					yield(parquet.Int32Value(int32(r.Events[i].Read - last)))
+				for i := range n {
+					dst = append(dst, parquet.Int32Value(int32(r.Events[i].Read-last)))
 					last = r.Events[i].Read
 				}
-				return len(r.Events) > 0
+				return dst
 			},
 			at: func(r *request, i int, v parquet.Value) { event(r, i).Read = v.Uint32() },
 		},
@@ -418,11 +419,11 @@ func columns() []column {
 
 		{
 			name: "text",
-			each: func(r *request, yield func(parquet.Value)) bool {
+			entries: func(dst []parquet.Value, r *request) []parquet.Value {
 				for _, s := range r.Text {
-					yield(text(s))
+					dst = append(dst, text(s))
 				}
-				return len(r.Text) > 0
+				return dst
 			},
 			at: func(r *request, _ int, v parquet.Value) { r.Text = append(r.Text, string(v.ByteArray())) },
 		},
@@ -472,32 +473,31 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 // Levels of a list: optional group, repeated group, required element.
 const (
 	listNull  = 0
-	listEmpty = 1
 	listEntry = 2
 )
 
-// appendRow appends r as a row of the schema.
-func (l *layout) appendRow(dst parquet.Row, r *record.Request) parquet.Row {
-	for i, c := range l.leaves {
-		if c.each != nil {
-			rep := 0
-			if !c.each(r, func(v parquet.Value) {
-				dst = append(dst, v.Level(rep, listEntry, i))
-				rep = 1
-			}) {
-				dst = append(dst, parquet.Value{}.Level(0, listNull, i))
-			}
-			continue
-		}
+// appendColumn appends the values of column i of r.
+func (l *layout) appendColumn(dst []parquet.Value, i int, r *record.Request) []parquet.Value {
+	c := l.leaves[i]
+	if c.entries == nil {
 		v, ok := c.put(r)
+		level := 0
 		switch {
 		case !ok:
-			dst = append(dst, parquet.Value{}.Level(0, 0, i))
+			v = parquet.Value{}
 		case l.optional[i]:
-			dst = append(dst, v.Level(0, 1, i))
-		default:
-			dst = append(dst, v.Level(0, 0, i))
+			level = 1
 		}
+		return append(dst, v.Level(0, level, i))
+	}
+	from := len(dst)
+	dst = c.entries(dst, r)
+	if len(dst) == from {
+		return append(dst, parquet.Value{}.Level(0, listNull, i))
+	}
+	dst[from] = dst[from].Level(0, listEntry, i)
+	for j := from + 1; j < len(dst); j++ {
+		dst[j] = dst[j].Level(1, listEntry, i)
 	}
 	return dst
 }

@@ -364,8 +364,9 @@ type partWriter struct {
 	parquet *parquet.GenericWriter[any]
 	layout  *layout
 	decoder decoder
-	record  record.Request
-	rows    []parquet.Row
+	// records are decoded together, so that columns are written in runs.
+	records []record.Request
+	values  []parquet.Value
 }
 
 func newPartWriter() *partWriter {
@@ -373,7 +374,7 @@ func newPartWriter() *partWriter {
 	if err != nil {
 		panic("BUG: the schema does not fit itself: " + err.Error())
 	}
-	return &partWriter{layout: l, decoder: decoder{names: make(map[string]string)}, rows: make([]parquet.Row, rowsAtOnce)}
+	return &partWriter{layout: l, decoder: decoder{names: make(map[string]string)}, records: make([]record.Request, rowsAtOnce)}
 }
 
 // write makes the part called name of blocks and returns its number of rows.
@@ -399,29 +400,22 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 		}
 	}()
 	n := 0
-	flush := func() error {
-		_, err := p.parquet.WriteRows(p.rows[:n])
-		rows += int64(n)
-		n = 0
-		return err
-	}
 	for _, b := range blocks {
 		p.decoder.b = b
 		for len(p.decoder.b) > 0 {
-			p.decoder.next(&p.record)
-			p.rows[n] = p.layout.appendRow(p.rows[n][:0], &p.record)
-			// A row may refer to the record's strings until it is written;
-			// those of the record are never changed in place.
-			if n++; n == len(p.rows) {
-				if err := flush(); err != nil {
+			p.decoder.next(&p.records[n])
+			if n++; n == len(p.records) {
+				if err := p.flush(n); err != nil {
 					return rows, err
 				}
+				rows, n = rows+int64(n), 0
 			}
 		}
 	}
-	if err := flush(); err != nil {
+	if err := p.flush(n); err != nil {
 		return rows, err
 	}
+	rows += int64(n)
 	if err := p.parquet.Close(); err != nil {
 		return rows, err
 	}
@@ -437,11 +431,27 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 	return rows, syncDir(filepath.Dir(name))
 }
 
+// flush writes the first n records.
+func (p *partWriter) flush(n int) error {
+	for i, c := range p.parquet.ColumnWriters() {
+		p.values = p.values[:0]
+		for j := range p.records[:n] {
+			p.values = p.layout.appendColumn(p.values, i, &p.records[j])
+		}
+		if len(p.values) > 0 {
+			if _, err := c.WriteRowValues(p.values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // count returns the number of records in a block.
 func (p *partWriter) count(b []byte) (n int64) {
 	p.decoder.b = b
 	for len(p.decoder.b) > 0 {
-		p.decoder.next(&p.record)
+		p.decoder.next(&p.records[0])
 		n++
 	}
 	return n
