@@ -67,7 +67,7 @@ type answer struct {
 	// complete is set before the last bytes are sent: a client that leaves after
 	// that has not left early. gone is set when nobody waits any more.
 	complete, gone atomic.Bool
-	done chan struct{}
+	done           chan struct{}
 }
 
 // choice is one sequence of an answer.
@@ -346,6 +346,7 @@ func (a *answer) end() bool {
 		return false
 	}
 	a.replica.srv.counters.inFlight.Add(-1)
+	a.replica.srv.counters.sequences.Add(-int64(len(a.choices)))
 	close(a.done)
 	return true
 }

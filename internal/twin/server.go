@@ -80,6 +80,7 @@ type Server struct {
 	counters struct {
 		connections, requests, refused atomic.Int64
 		inFlight, slowClients, aborted atomic.Int64
+		sequences                      atomic.Int64
 	}
 
 	mu    sync.Mutex // guards conns
@@ -416,8 +417,12 @@ func (s *Server) route(c *conn, req *http.Request, body []byte, keepAlive bool) 
 	return nil
 }
 
-// maxChoices bounds the sequences of one request.
-const maxChoices = 1024
+// maxChoices bounds the sequences of one request, maxSequences those of a
+// server, waiting ones included.
+const (
+	maxChoices   = 1024
+	maxSequences = 1 << 18
+)
 
 // generate starts an answer, or refuses.
 func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []byte, keepAlive bool) *answer {
@@ -473,6 +478,12 @@ func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []by
 		}
 	}
 	a.unfinished = len(a.choices)
+	if s.counters.sequences.Add(int64(len(a.choices))) > maxSequences {
+		s.counters.sequences.Add(-int64(len(a.choices)))
+		c.refuse(keepAlive, http.StatusServiceUnavailable, "ServiceUnavailableError", fmt.Sprintf("%d sequences are under way or waiting; no more are taken", maxSequences))
+		return nil
+	}
+	s.counters.inFlight.Add(1)
 	a.replica = s.replicas[s.turn.Add(1)%uint64(len(s.replicas))]
 	id := "cmpl-"
 	if api == dialect.OpenAIChat {
@@ -492,7 +503,6 @@ func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []by
 		}
 		c.send(append(h, "\r\n"...))
 	}
-	s.counters.inFlight.Add(1)
 	a.replica.submit(a)
 	return a
 }

@@ -285,6 +285,20 @@ func TestRefusals(t *testing.T) {
 	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
 }
 
+func TestTooManySequences(t *testing.T) {
+	s, url := start(t, ServerConfig{Step: fast})
+	s.counters.sequences.Store(maxSequences - 1)
+	ask := `{"prompt":"x","max_tokens":1,"n":2}`
+	if status, answer := post(t, url+"/v1/completions", ask); status != 503 || !strings.Contains(answer, "262144 sequences") {
+		t.Errorf("status %d: %s", status, answer)
+	}
+	s.counters.sequences.Store(0)
+	if status, answer := post(t, url+"/v1/completions", ask); status != 200 {
+		t.Errorf("status %d: %s", status, answer)
+	}
+	eventually(t, "all sequences have ended", func() bool { return s.counters.sequences.Load() == 0 })
+}
+
 func TestOtherPaths(t *testing.T) {
 	_, url := start(t, ServerConfig{Model: "qwen3-8b", GPU: "h200"})
 	get := func(path string) string {
