@@ -61,19 +61,24 @@ func plug(t *testing.T, c *clock.Clock, script *play.Script, l net.Listener) *ri
 	if script.Request.Path == "" {
 		script.Request.Path = "/v1/chat/completions"
 	}
-	g := &rig{t: t, addr: l.Addr().String()}
-	g.server = play.Serve(l, script)
-	t.Cleanup(g.server.Close)
-	g.population = fixed(8, 0)
+	server := play.Serve(l, script)
+	t.Cleanup(server.Close)
+	g := configured(c, server.URL(), dialect.API(script.Request.API))
+	g.t, g.server, g.addr = t, server, l.Addr().String()
+	return g
+}
+
+// configured returns a run of one request to url; chat is the default API.
+func configured(c *clock.Clock, url string, api dialect.API) *rig {
+	g := &rig{population: fixed(8, 0)}
 	g.population.Prompt = random.Dist{Kind: random.Uniform, A: 8, B: 60}
-	api := dialect.API(script.Request.API)
 	if api == "" {
 		api = dialect.OpenAIChat
 	}
 	g.cfg = Config{
 		Clock:      c,
 		Stream:     stream.Config{Now: c.Now, Start: c.Start()},
-		URLs:       []string{g.server.URL()},
+		URLs:       []string{url},
 		API:        api,
 		Options:    dialect.Options{Model: "m", Stream: true, Usage: true},
 		Population: g.population,

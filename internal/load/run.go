@@ -133,6 +133,33 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	return res, nil
 }
 
+// newRun gets everything ready that the steps share.
+func newRun(ctx context.Context, cfg Config) (*run, error) {
+	client, err := stream.New(cfg.Stream)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live}
+	if r.live == nil {
+		r.live = new(Live)
+	}
+	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
+	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
+	if cfg.MaxInFlight > 0 {
+		r.slots = make(chan struct{}, cfg.MaxInFlight)
+	}
+	// Neither follows ctx by itself: the reason is set before they end.
+	r.hard, r.endHard = context.WithCancel(context.WithoutCancel(ctx))
+	r.soft, r.endSoft = context.WithCancel(r.hard)
+	return r, nil
+}
+
+func (r *run) close() {
+	r.endSoft()
+	r.endHard()
+	r.client.Close()
+}
+
 // header is what every request carries.
 func header(c *Config) http.Header {
 	h := c.Header.Clone()
