@@ -62,12 +62,78 @@ func (c *conn) Read(p []byte) (int, error) {
 // server sent before it stopped reading (413 and the like).
 const lingerAfterWriteError = 200 * time.Millisecond
 
-// Write is called by net/http's write loop.
+// Write is called by net/http's write loop. It flushes the header apart from
+// the body, which would make two segments of a small request, so the header is
+// kept until the body comes.
 func (c *conn) Write(p []byte) (int, error) {
 	a := c.att.Load()
 	if a == nil {
 		return c.Conn.Write(p)
 	}
+	if a.body.untouched() {
+		a.head = append(a.head, p...)
+		return len(p), nil
+	}
+	if len(a.head) > 0 {
+		p = append(a.head, p...)
+		n, err := c.send(a, p)
+		n = max(0, n-len(a.head))
+		a.head = nil
+		return n, err
+	}
+	return c.send(a, p)
+}
+
+// sendBuffers hold the pieces in which bodies are written.
+var sendBuffers = sync.Pool{New: func() any { return new([sendPiece]byte) }}
+
+const sendPiece = 32 << 10
+
+// ReadFrom sends a body, the header in front of it.
+func (c *conn) ReadFrom(r io.Reader) (total int64, err error) {
+	a := c.att.Load()
+	buf := sendBuffers.Get().(*[sendPiece]byte)
+	defer sendBuffers.Put(buf)
+	fill := 0
+	if a != nil {
+		// A header that does not fit goes ahead.
+		if len(a.head) > len(buf)/2 {
+			if _, err := c.send(a, a.head); err != nil {
+				return 0, err
+			}
+			a.head = nil
+		}
+		fill = copy(buf[:], a.head)
+		a.head = nil
+	}
+	for err == nil {
+		for fill < len(buf) && err == nil {
+			var n int
+			n, err = r.Read(buf[fill:])
+			fill += n
+			total += int64(n)
+		}
+		if fill > 0 && (err == nil || err == io.EOF) {
+			var werr error
+			if a != nil {
+				_, werr = c.send(a, buf[:fill])
+			} else {
+				_, werr = c.Conn.Write(buf[:fill])
+			}
+			if werr != nil {
+				return total, werr
+			}
+			fill = 0
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return total, err
+}
+
+// send writes a part of the attempt's request and notes when.
+func (c *conn) send(a *attempt, p []byte) (int, error) {
 	a.writeStart.Store(a.now())
 	n, err := c.Conn.Write(p)
 	if err == nil {
@@ -132,7 +198,8 @@ type attempt struct {
 	answered chan struct{}
 	once     sync.Once
 
-	// The writing side.
+	// The writing side. head is the request header while it waits for the body.
+	head               []byte
 	writeStart, sentAt atomic.Int64
 
 	// The time limits.
@@ -324,6 +391,13 @@ func (s *sendBody) left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.b) - s.off
+}
+
+// untouched reports whether there is a body of which nothing has been read.
+func (s *sendBody) untouched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.b) > 0 && s.off == 0
 }
 
 func (s *sendBody) taken() int64 {

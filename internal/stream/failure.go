@@ -30,6 +30,9 @@ func (x *Exchange) failWith(ctx context.Context, err error) {
 	}
 	f := classify(err)
 	text := err.Error()
+	if a := x.a; f == FailProtocol && a != nil && x.Headers == unset && a.any.Load() && !a.headed.Load() && a.c.readDead.Load() {
+		f, text = FailTruncated, "response header broke off" // net/http blames its last line
+	}
 	switch {
 	case f == FailReset && x.Headers == unset && errors.Is(err, io.EOF):
 		text = "connection closed before any byte of a response"

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -126,17 +127,30 @@ func (k *kernelReader) peerClosed() bool {
 }
 
 // keepStamping opens a socket that asks for receive times and does nothing
-// else. The kernel switches stamping on when the first socket asks and off with
-// the last, a moment later: without this one the first reads of a lone
-// connection would come without a time.
+// else. The kernel switches stamping on when the first socket asks, a moment
+// later, and off with the last: without this one the first reads of a lone
+// connection would come without a time. It waits for that moment by sending
+// itself datagrams.
 func keepStamping() io.Closer {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stamping); err != nil {
-		_ = unix.Close(fd)
+	k := newKernelReader(conn)
+	if k == nil {
+		_ = conn.Close()
 		return nil
 	}
-	return os.NewFile(uintptr(fd), "stamping")
+	var b [1]byte
+	for range 100 {
+		if _, err := conn.WriteTo(b[:], conn.LocalAddr()); err != nil {
+			break
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, stamp, err := k.read(b[:]); err != nil || stamp != 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return conn
 }
