@@ -94,7 +94,8 @@ type Config struct {
 	// last 100 is above it; 0 and values from 1 on turn the guard off.
 	MaxErrorShare float64
 	// MaxTotalTokens stops the run before the prompt and output tokens of all
-	// requests together can exceed it; 0 means no limit.
+	// requests together can exceed it; 0 means no limit. Where the workload
+	// leaves the output to the server, only what has ended is known of it.
 	MaxTotalTokens int64
 
 	// KeepText keeps the answers in the records.
@@ -161,6 +162,8 @@ type Result struct {
 	// Start and End are when the first step started and when the last request
 	// had ended, on the run's clock.
 	Start, End int64
+	// Endpoints are the connections of each host and port.
+	Endpoints []stream.EndpointStats
 }
 
 // StepResult is one step as it went. Times are on the run's clock.

@@ -63,42 +63,29 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	client, err := stream.New(cfg.Stream)
+	r, err := newRun(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	defer client.Close()
-	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live}
-	if r.live == nil {
-		r.live = new(Live)
-	}
-	r.live.client.Store(client)
-	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
-	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
-	if cfg.MaxInFlight > 0 {
-		r.slots = make(chan struct{}, cfg.MaxInFlight)
-	}
-	// Neither follows ctx by itself: the reason is set before they end.
-	r.hard, r.endHard = context.WithCancel(context.WithoutCancel(ctx))
-	defer r.endHard()
-	r.soft, r.endSoft = context.WithCancel(r.hard)
-	defer r.endSoft()
+	defer r.close()
 	if ctx.Err() != nil {
 		r.stop(Interrupted, "interrupted", true)
 	}
 	done := make(chan struct{})
 	var watch sync.WaitGroup
-	watch.Go(func() { // the second stop may be harder than the first
-		stop := cfg.Stop
-	again:
-		select {
-		case <-ctx.Done():
-			r.stop(Interrupted, "interrupted", true)
-		case <-stop: // a nil channel waits for ever
-			r.stop(Interrupted, "interrupted", false)
-			stop = nil
-			goto again
-		case <-done:
+	watch.Go(func() {
+		stop := cfg.Stop // a nil channel waits for ever
+		for {
+			select {
+			case <-stop:
+				r.stop(Interrupted, "interrupted", false)
+				stop = nil // the context may still end the drain
+			case <-ctx.Done():
+				r.stop(Interrupted, "interrupted", true)
+				return
+			case <-done:
+				return
+			}
 		}
 	})
 
@@ -108,7 +95,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			break
 		}
 		s, err := r.step(uint32(i))
-		if err != nil {
+		if err != nil { // of the first step, before anything was sent
 			close(done)
 			watch.Wait()
 			return nil, fmt.Errorf("load: %w", err)
@@ -130,6 +117,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	r.stopMu.Lock()
 	defer r.stopMu.Unlock()
 	res.Stopped, res.Message = r.reason, r.message
+	res.Endpoints = r.client.Endpoints()
 	return res, nil
 }
 
@@ -143,6 +131,7 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	if r.live == nil {
 		r.live = new(Live)
 	}
+	r.live.client.Store(client)
 	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
 	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
 	if cfg.MaxInFlight > 0 {
@@ -263,7 +252,7 @@ type step struct {
 func (r *run) step(i uint32) (*StepResult, error) {
 	c := r.cfg.Steps[i]
 	lead, err := r.rehearse(i, &c)
-	if err != nil {
+	if err != nil && i == 0 {
 		return nil, err
 	}
 	s := &step{run: r, res: StepResult{Step: c, Index: i}, over: make(chan struct{})}
@@ -332,7 +321,7 @@ func (r *run) rehearse(i uint32, c *Step) (time.Duration, error) {
 		}
 		var err error
 		if body, err = r.render(body[:0], &a); err != nil {
-			return 0, err
+			return leadTime, err
 		}
 		cost = r.cfg.Clock.Now() - begun
 	}

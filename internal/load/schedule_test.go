@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,12 +313,11 @@ func TestLateSendsAreNeverRebased(t *testing.T) {
 type oversleeping struct {
 	Clock
 	after, by int64
-	done      bool
+	done      atomic.Bool
 }
 
 func (o *oversleeping) SleepUntil(ctx context.Context, t int64) error {
-	if !o.done && t > o.after+20*ms && t < o.after+40*ms {
-		o.done = true
+	if t > o.after+20*ms && t < o.after+40*ms && o.done.CompareAndSwap(false, true) {
 		t += o.by
 	}
 	return o.Clock.SleepUntil(ctx, t)
@@ -331,9 +331,16 @@ func TestStepsRunOneAfterAnother(t *testing.T) {
 			{Users: 3, Duration: time.Second, Drain: time.Second},
 			{Rate: 20, Duration: time.Second, Drain: time.Second},
 		}
+		var begun []uint32
+		g.cfg.Begun = func(s StepResult) {
+			begun = append(begun, s.Index)
+			if n := len(g.records); n != map[uint32]int{0: 0, 1: 4, 2: 16}[s.Index] || s.Start < g.cfg.Clock.Now() {
+				t.Errorf("step %d began with %d records, at %d", s.Index, n, s.Start)
+			}
+		}
 		g.run()
-		if len(g.res.Steps) != 3 {
-			t.Fatalf("%d steps", len(g.res.Steps))
+		if len(g.res.Steps) != 3 || len(begun) != 3 {
+			t.Fatalf("%d steps, of which %v were announced", len(g.res.Steps), begun)
 		}
 		n := map[uint32]uint64{}
 		prompts := map[string]bool{}
