@@ -57,13 +57,20 @@ func (l *Live) Snapshot() Snapshot {
 		OutputTokens: l.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
 		Users: l.users.Load(), Step: l.step.Load(),
 	}
-	if c := l.client.Load(); c != nil {
-		s.OpenConnections = c.OpenConnections()
-	}
+	s.OpenConnections = l.OpenConnections()
 	for i := range s.ByKind {
 		s.ByKind[i] = l.byKind[i].Load()
 	}
 	return s
+}
+
+// OpenConnections returns the number of connections open now, idle ones
+// included.
+func (l *Live) OpenConnections() int64 {
+	if c := l.client.Load(); c != nil {
+		return c.OpenConnections()
+	}
+	return 0
 }
 
 // ended counts one ended request.
