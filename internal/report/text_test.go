@@ -1,0 +1,184 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/histogram"
+	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const ms = int64(time.Millisecond)
+
+// answer makes an ok request of n tokens, one every gap, the first after ttft.
+func answer(id uint64, at, ttft, gap int64, n int) *record.Request {
+	r := new(record.Request)
+	r.Reset()
+	r.ID, r.Session, r.User, r.Workload = id, id, uint32(id%4), "synthetic"
+	r.Phase = record.Steady
+	r.Scheduled, r.Start, r.Connected, r.Sent = at, at+100_000, at+100_000, at+150_000
+	r.Headers = r.Start + ttft
+	r.FirstEvent = r.Headers
+	for i := range n {
+		r.Events = append(r.Events, record.Event{
+			At: r.Start + ttft + int64(i)*gap, Cumulative: record.Unknown, Tokens: 1,
+			Read: uint32(i), TextBytes: 5, Channel: record.Content,
+		})
+	}
+	r.FirstToken, r.FirstContent, r.LastToken = r.Events[0].At, r.Events[0].At, r.Events[n-1].At
+	r.End = r.LastToken + 200_000
+	r.KernelTimes, r.ReadLagMean, r.ReadLagMax, r.Reads = true, 40_000, 90_000, uint32(n)
+	r.Streamed, r.AskedStream, r.StreamEvents = true, true, uint32(n+2)
+	r.AskedPrompt, r.AskedOutput = 512, int32(n)
+	r.Prompt, r.Output, r.StreamedTokens, r.FirstEventTokens = 520, int32(n), int32(n), 1
+	r.Cached, r.Reasoning = 0, record.Unknown
+	r.Source, r.Basis, r.Status, r.HTTPStatus, r.Finish = record.SourceServer, record.BasisFirstEvent, record.OK, 200, "length"
+	r.SentBytes, r.ReceivedBytes, r.TextBytes = 3000, int64(240*n), int64(5*n)
+	return r
+}
+
+func broken(id uint64, at int64, kind record.ErrorKind) *record.Request {
+	r := new(record.Request)
+	r.Reset()
+	r.ID, r.Session, r.Workload, r.Phase = id, id, "synthetic", record.Steady
+	r.Scheduled, r.Start, r.Connected, r.Sent, r.End = at, at+50_000, at+60_000, at+70_000, at+5*ms
+	r.Status, r.Error, r.HTTPStatus = record.Failed, kind, 500
+	return r
+}
+
+func ptrTo[T any](v T) *T { return &v }
+
+// closed is a closed loop of 4 users over 30 s.
+func closed(n int) (stats.Input, []*record.Request) {
+	canary, gc := new(histogram.Histogram), new(histogram.Histogram)
+	for i := range 3000 {
+		canary.Record(int64(60_000 + i*10))
+	}
+	gc.Record(120_000)
+	gc.Record(80_000)
+	in := stats.Input{
+		ID: "20261130-104512-chat", Name: "chat", Started: time.Date(2026, 11, 30, 10, 45, 12, 0, time.UTC),
+		Duration: int64(31200) * ms,
+		Steps:    []stats.StepInput{{Users: 4, Start: 0, End: 30_000 * ms, Complete: true}},
+		Client: stats.ClientInput{
+			CanaryLag: canary, GCPause: gc, CPUShare: ptrTo(0.042), OpenConnections: ptrTo(int64(4)),
+		},
+	}
+	var rs []*record.Request
+	for i := range n {
+		at := int64(i) * 30_000 * ms / int64(n)
+		rs = append(rs, answer(uint64(i), at, 40*ms+int64(i%17)*ms, 10*ms+int64(i%5)*100_000, 64))
+	}
+	return in, rs
+}
+
+func TestTextGolden(t *testing.T) {
+	around := Run{
+		URL: "http://127.0.0.1:8000/v1/chat/completions", API: "openai.chat", Model: "llama-3.1-8b",
+	}
+	f := func(name string, r Run) {
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			var b bytes.Buffer
+			if err := Text(&b, &r); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Width {
+					t.Errorf("%d columns: %s", n, line)
+				}
+				if s := strings.TrimRight(line, "\n"); strings.TrimRight(s, " ") != s {
+					t.Errorf("blanks at the end: %q", line)
+				}
+			}
+			path := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), b.String()); d != "" {
+				t.Errorf("the report changed (-want +got), -update if it should:\n%s", d)
+			}
+		})
+	}
+	run := func(in stats.Input, rs []*record.Request) Run {
+		r := around
+		r.Summary = stats.Summarize(in, slices.Values(rs))
+		return r
+	}
+
+	in, rs := closed(700)
+	f("valid", run(in, rs))
+
+	// Few requests, failures, a late client, a service level missed.
+	in, rs = closed(40)
+	in.Limits = []scenario.Limit{
+		{Metric: "ttft", Stat: "p95", Value: 500 * time.Millisecond},
+		{Metric: "tpot", Stat: "mean", Value: 8 * time.Millisecond},
+	}
+	in.Steps[0].Complete = false
+	for i := range 5 {
+		rs = append(rs, broken(uint64(100+i), int64(i)*1000*ms, record.HTTPStatusError))
+	}
+	rs = append(rs, broken(110, 7000*ms, record.TruncatedStream))
+	for _, r := range rs[1:] {
+		r.Scheduled -= 30 * ms
+	}
+	cut := answer(111, 20_000*ms, 50*ms, 10*ms, 20)
+	cut.Status = record.Incomplete
+	rs = append(rs, cut)
+	r := run(in, rs)
+	r.Stopped = "too many failures: 6 of the last 100 requests"
+	r.Notes = []string{"made again from the records, since summary.json is missing"}
+	f("troubled", r)
+
+	// Steps of a rate, with a model and messages that would act on a terminal.
+	in, rs = closed(300)
+	in.RateDriven = true
+	in.Steps = []stats.StepInput{
+		{Rate: 5, Start: 0, End: 15_000 * ms, Complete: true},
+		{Rate: 15, Start: 15_000 * ms, End: 30_000 * ms, Complete: true},
+	}
+	in.Limits = []scenario.Limit{{Metric: "ttft", Stat: "p90", Value: 60 * time.Millisecond}}
+	for i, q := range rs {
+		if q.Scheduled >= 15_000*ms {
+			q.Step = 1
+		}
+		if i%2 == 1 {
+			q.Workload = "code\x1b[2J"
+		}
+	}
+	r = run(in, rs)
+	r.Model = "llama\x1b[31m\u202egnp.exe"
+	f("steps", r)
+
+	// Nothing at all.
+	in, _ = closed(1)
+	f("empty", run(in, nil))
+
+	// Answers that take hours.
+	in, _ = closed(1)
+	rs = nil
+	for i := range 4 {
+		rs = append(rs, answer(uint64(i), int64(i)*1000*ms, 90_000*ms, 100_000*ms, 30))
+	}
+	f("slow", run(in, rs))
+}
