@@ -120,6 +120,9 @@ type CheckConfig struct {
 	Model        string
 }
 
+// factsSchema is the value of the field schema of Facts.
+const factsSchema = "plimsoll.check/1"
+
 // maxPage bounds what is read of one page.
 const maxPage = 8 << 20
 
@@ -134,20 +137,16 @@ type page struct {
 	status int
 	header http.Header
 	body   []byte
-	kind   string
+	kind   record.ErrorKind
 	err    error
 }
 
-// Check finds out what an endpoint can do. It retries nothing. An endpoint that
-// is down is a fact, not an error; errors are those of the configuration.
-func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
-	base, err := Base(cfg.URL)
+// newChecker prepares to look at an endpoint: its base, the version and the API
+// that its URL names, and a function that closes what was opened.
+func newChecker(cfg *CheckConfig) (k *checker, version string, full dialect.API, done func(), err error) {
+	base, version, full, err := split(cfg.URL)
 	if err != nil {
-		return nil, err
-	}
-	_, version, full, err := split(cfg.URL)
-	if err != nil {
-		return nil, err
+		return nil, "", "", nil, err
 	}
 	if version == "" {
 		version = "v1"
@@ -166,23 +165,31 @@ func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
 	if c.Access.Proxy != "" {
 		pu, err := url.Parse(c.Access.Proxy)
 		if err != nil {
-			return nil, fmt.Errorf("proxy %q: %w", c.Access.Proxy, err)
+			return nil, "", "", nil, fmt.Errorf("proxy %q: %w", c.Access.Proxy, err)
 		}
 		tr.Proxy = http.ProxyURL(pu)
 	}
-	defer tr.CloseIdleConnections()
-	k := &checker{cfg: &c, base: base, facts: &Facts{
-		Schema: "plimsoll.check/1", URL: cfg.URL, Base: base, At: time.Now().UTC(),
-	}}
+	root := withPath(base, "")
+	k = &checker{cfg: &c, base: root, facts: &Facts{Schema: factsSchema, URL: cfg.URL, Base: root, At: time.Now().UTC()}}
 	k.client = &http.Client{
 		Transport:     tr,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	f := k.facts
+	return k, version, full, tr.CloseIdleConnections, nil
+}
 
+// Check finds out what an endpoint can do. It retries nothing. An endpoint that
+// is down is a fact, not an error; errors are those of the configuration.
+func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
+	k, version, full, done, err := newChecker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f := k.facts
 	p := k.get(ctx, "/"+version+"/models")
 	if p.err != nil {
-		f.Error = &Problem{Kind: p.kind, Text: p.err.Error()}
+		f.Error = &Problem{Kind: p.kind.String(), Text: p.err.Error()}
 		return f, nil
 	}
 	f.Reachable = true
@@ -195,14 +202,19 @@ func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
 	k.get(ctx, "/health")
 	k.telemetry(ctx)
 	k.guess()
-	if c.Probe && ctx.Err() == nil {
+	if cfg.Probe && ctx.Err() == nil {
 		k.probe(ctx)
 	}
 	return f, nil
 }
 
-// get makes one GET and notes it. A redirect is not followed.
 func (k *checker) get(ctx context.Context, path string) page {
+	return k.request(ctx, http.MethodGet, path)
+}
+
+// request makes one request without a body and notes it. A redirect is not
+// followed.
+func (k *checker) request(ctx context.Context, method, path string) page {
 	first := len(k.facts.Sent) == 0
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
 	defer cancel()
@@ -224,9 +236,9 @@ func (k *checker) get(ctx context.Context, path string) page {
 		})
 	}
 	began := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, k.base+path, nil)
 	if err != nil {
-		return page{err: err, kind: record.ClientResource.String()}
+		return page{err: err, kind: record.ClientResource}
 	}
 	for name, vs := range k.cfg.Access.Header {
 		req.Header[name] = vs
@@ -235,7 +247,7 @@ func (k *checker) get(ctx context.Context, path string) page {
 		req.Host = h
 	}
 	req.Header.Set("User-Agent", "plimsoll")
-	s := Sent{Method: "GET", Path: path}
+	s := Sent{Method: method, Path: path}
 	res, err := k.client.Do(req)
 	var p page
 	if err == nil {
@@ -253,11 +265,11 @@ func (k *checker) get(ctx context.Context, path string) page {
 	}
 	if err != nil {
 		p.err = plain(err)
-		p.kind = errorKind(err).String()
-		if ctx.Err() == context.DeadlineExceeded {
+		p.kind = errorKind(err)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			p.err = fmt.Errorf("no answer within %s", k.cfg.Timeout)
 		}
-		s.Error = &Problem{Kind: p.kind, Text: p.err.Error()}
+		s.Error = &Problem{Kind: p.kind.String(), Text: p.err.Error()}
 	}
 	ms := float64(time.Since(began)) / 1e6
 	s.MS = &ms
@@ -370,8 +382,8 @@ func parseVersion(body []byte) string {
 // apis looks at the path of each API with a GET, which no API takes: what
 // matters is how it is refused.
 func (k *checker) apis(ctx context.Context, version string, full dialect.API) {
-	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions} {
-		path := "/" + version + strings.TrimPrefix(apiPaths[api], "/v1")
+	for _, api := range dialect.APIs() {
+		path := "/" + version + strings.TrimPrefix(api.Path(), "/v1")
 		a := APIFact{API: string(api), Path: path}
 		p := k.get(ctx, path)
 		yes := true

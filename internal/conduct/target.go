@@ -14,12 +14,6 @@ import (
 	"plimsoll/internal/scenario"
 )
 
-// apiPaths are the paths, below a base URL, of the APIs that plimsoll speaks.
-var apiPaths = map[dialect.API]string{
-	dialect.OpenAIChat:        "/v1/chat/completions",
-	dialect.OpenAICompletions: "/v1/completions",
-}
-
 // Endpoint returns the full URL of an API. The user's URL may be a base, a base
 // with its version ("/v1"), or the full path of the endpoint.
 func Endpoint(raw string, api dialect.API) (string, error) {
@@ -27,8 +21,8 @@ func Endpoint(raw string, api dialect.API) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, ok := apiPaths[api]
-	if !ok {
+	path := api.Path()
+	if path == "" {
 		return "", fmt.Errorf("url %q: no path is known for api %q", raw, api)
 	}
 	if full != "" {
@@ -83,8 +77,8 @@ func split(raw string) (base *url.URL, version string, full dialect.API, err err
 	v.RawPath = ""
 	v.Path = strings.TrimRight(v.Path, "/")
 	// The longer path first: /v1/chat/completions also ends in /completions.
-	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions} {
-		if p, ok := strings.CutSuffix(v.Path, strings.TrimPrefix(apiPaths[api], "/v1")); ok {
+	for _, api := range dialect.APIs() {
+		if p, ok := strings.CutSuffix(v.Path, strings.TrimPrefix(api.Path(), "/v1")); ok {
 			v.Path, full = p, api
 			break
 		}

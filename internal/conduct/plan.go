@@ -1,0 +1,201 @@
+package conduct
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/load"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/workload"
+)
+
+// Plan is what a scenario would do, worked out without sending anything.
+// Numbers that depend on how fast the answers come are nil.
+type Plan struct {
+	Schema string `json:"schema"` // plimsoll.plan/1
+	Hash   string `json:"hash"`
+	// Fields are all fields of the scenario with where their values come from.
+	Fields []PlanField `json:"fields"`
+	// Endpoints are the URLs that requests would go to.
+	Endpoints []string   `json:"endpoints"`
+	Steps     []PlanStep `json:"steps"`
+	// Requests counts all requests, warm-up included. Tokens and bytes are those
+	// of as many requests of average length.
+	Requests     *int64 `json:"requests"`
+	PromptTokens *int64 `json:"prompt_tokens"`
+	OutputTokens *int64 `json:"output_tokens"`
+	SentBytes    *int64 `json:"sent_bytes"`
+	// MeanPrompt and MeanOutput are tokens, MeanBody is bytes of one request,
+	// from a sample of the requests that the seed makes.
+	MeanPrompt float64 `json:"mean_prompt_tokens"`
+	MeanOutput float64 `json:"mean_output_tokens"`
+	MeanBody   float64 `json:"mean_body_bytes"`
+	// DurationS is the length without drains, DrainS what all drains may add.
+	DurationS *float64 `json:"duration_s"`
+	DrainS    float64  `json:"drain_s"`
+	// MaxTotalTokens is the guard, 0 for none.
+	MaxTotalTokens int64 `json:"max_total_tokens"`
+}
+
+// PlanField is one field of the scenario.
+type PlanField struct {
+	Path   string `json:"path"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// PlanStep is one level of load.
+type PlanStep struct {
+	Users     int      `json:"users,omitempty"`
+	Rate      float64  `json:"rate,omitempty"`
+	Arrival   string   `json:"arrival,omitempty"`
+	WarmupS   float64  `json:"warmup_s"`
+	DurationS *float64 `json:"duration_s"`
+	Requests  *int64   `json:"requests"`
+}
+
+// sampled is how many requests the averages of a plan are of.
+const (
+	sampledLengths = 2000
+	sampledBodies  = 40
+)
+
+// NewPlan works out what a scenario would do.
+func NewPlan(s *scenario.Scenario) (*Plan, error) {
+	p := &Plan{Schema: "plimsoll.plan/1", Hash: s.Hash(), MaxTotalTokens: s.Guards.MaxTotalTokens}
+	for _, f := range s.Plan() {
+		p.Fields = append(p.Fields, PlanField{Path: f.Path, Value: f.Text, Origin: f.Origin})
+	}
+	var err error
+	if p.Endpoints, err = endpoints(s); err != nil {
+		return nil, err
+	}
+	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.sample(s, users); err != nil {
+		return nil, err
+	}
+	total, known := 0.0, true
+	length, bounded := 0.0, true
+	for _, st := range steps(s) {
+		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, WarmupS: st.Warmup.Seconds()}
+		window := st.Duration.Seconds()
+		if st.Duration == 0 && st.Rate > 0 {
+			window = float64(st.Requests) / st.Rate
+		}
+		if st.Duration > 0 || st.Rate > 0 {
+			ps.DurationS = &window
+		}
+		switch {
+		case st.Rate > 0:
+			n := int64(math.Round(st.Rate * (st.Warmup.Seconds() + window)))
+			if st.Requests > 0 {
+				n = int64(math.Round(st.Rate*st.Warmup.Seconds())) + int64(st.Requests)
+			}
+			ps.Requests = &n
+		case st.Requests > 0 && st.Warmup == 0:
+			n := int64(st.Requests)
+			ps.Requests = &n
+		}
+		if ps.Requests == nil {
+			known = false
+		} else {
+			total += float64(*ps.Requests)
+		}
+		if ps.DurationS == nil {
+			bounded = false
+		} else {
+			length += ps.WarmupS + *ps.DurationS
+		}
+		p.DrainS += st.Drain.Seconds()
+		p.Steps = append(p.Steps, ps)
+	}
+	if bounded {
+		p.DurationS = &length
+	}
+	if known {
+		n := int64(total)
+		prompt, output, sent := int64(math.Round(total*p.MeanPrompt)), int64(math.Round(total*p.MeanOutput)), int64(math.Round(total*p.MeanBody))
+		p.Requests, p.PromptTokens, p.OutputTokens, p.SentBytes = &n, &prompt, &output, &sent
+	}
+	return p, nil
+}
+
+// sample takes the averages of some of the requests that the seed makes.
+func (p *Plan) sample(s *scenario.Scenario, users *workload.Synthetic) error {
+	opt := options(s)
+	if opt.Model == "" {
+		opt.Model = "model"
+	}
+	var body []byte
+	var prompt, output, sent int
+	for i := range uint64(sampledLengths) {
+		a := users.Session(0, i).Start(0)
+		prompt += a.Request.PromptTokens()
+		output += a.Request.MaxTokens
+		if i >= sampledBodies {
+			continue
+		}
+		var err error
+		body, err = dialect.AppendRequest(body[:0], dialect.API(s.Target.API), a.Request, workload.Words{}, &opt)
+		if err != nil {
+			return fmt.Errorf("make a request body: %w", err)
+		}
+		sent += len(body)
+	}
+	p.MeanPrompt = float64(prompt) / sampledLengths
+	p.MeanOutput = float64(output) / sampledLengths
+	p.MeanBody = float64(sent) / sampledBodies
+	return nil
+}
+
+// endpoints returns the whole URLs of a scenario's target.
+func endpoints(s *scenario.Scenario) ([]string, error) {
+	out := make([]string, 0, len(s.Target.URL))
+	for _, raw := range s.Target.URL {
+		u, err := Endpoint(raw, dialect.API(s.Target.API))
+		if err != nil {
+			return nil, fmt.Errorf("target.url: %w", err)
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// options are how each body is shaped.
+func options(s *scenario.Scenario) dialect.Options {
+	t := &s.Target
+	return dialect.Options{
+		Model:        t.Model,
+		Stream:       !t.NoStream,
+		Usage:        !t.NoStream && t.Usage != scenario.UsageNone,
+		RunningUsage: !t.NoStream && t.Usage == scenario.UsageRunning,
+		Temperature:  t.Temperature,
+		IgnoreEOS:    t.IgnoreEOS,
+		Extra:        t.ExtraBody,
+	}
+}
+
+// steps are the levels of load of a scenario, in order.
+func steps(s *scenario.Scenario) []load.Step {
+	l := &s.Load
+	base := load.Step{
+		Arrival: l.Arrival, Warmup: l.Warmup, Duration: l.Duration, Requests: l.Requests,
+		Drain: l.Drain,
+	}
+	var out []load.Step
+	for _, n := range l.Users {
+		st := base
+		st.Users = n
+		out = append(out, st)
+	}
+	for _, r := range l.Rate {
+		st := base
+		st.Rate = r
+		out = append(out, st)
+	}
+	return out
+}

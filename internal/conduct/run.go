@@ -1,0 +1,499 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/clock"
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/histogram"
+	"plimsoll/internal/load"
+	"plimsoll/internal/record"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+	"plimsoll/internal/stream"
+	"plimsoll/internal/workload"
+)
+
+// Config says what to run and where to keep it.
+type Config struct {
+	// Scenario is complete and valid. Its model is filled in when it names none.
+	Scenario *scenario.Scenario
+	// Root is the folder of runs, made when it is not there.
+	Root string
+	// Version is that of this program, for run.json.
+	Version string
+	// LookupEnv returns environment variables, ReadFile the files that the target
+	// names.
+	LookupEnv func(name string) (string, bool)
+	ReadFile  func(name string) ([]byte, error)
+	// Stop, when closed, ends the run softly: nothing new is started and what is
+	// in flight may end within its drain. Ending the context cancels what is in
+	// flight. Either way what was measured is kept.
+	Stop <-chan struct{}
+	// Progress, when not nil, is called about once a second, at once when the run
+	// is asked to stop, and when the load is over, from one goroutine.
+	Progress func(Progress)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	// Folder is where the run is kept, Model what it asks for.
+	Folder, Model string
+	// Phase is warmup, steady or drain.
+	Phase record.Phase
+	// Step counts from 0; Users or Rate is its load.
+	Step, Steps int
+	Users       int
+	Rate        float64
+	// Elapsed is the time since the load began. Share is the part of the planned
+	// load that is done, 0 to 1, and Left the time that the rest may take without
+	// drains; both are negative when they cannot be known.
+	Elapsed time.Duration
+	Share   float64
+	Left    time.Duration
+	// Counts are of the whole run. EndedPerS and TokensPerS are over the last
+	// interval.
+	Counts                load.Snapshot
+	EndedPerS, TokensPerS float64
+	// Stopping is true once the run has been asked to stop, Over for the last
+	// call.
+	Stopping, Over bool
+}
+
+// Result is a run that was carried out, however it went.
+type Result struct {
+	// Folder is where it is kept, ID its name.
+	Folder, ID string
+	Summary    *stats.Summary
+	// Stopped and Message say why it ended, Completed when it ran to its end.
+	Stopped load.StopReason
+	Message string
+}
+
+// progressInterval is how often Progress is called.
+const progressInterval = time.Second
+
+// UsageError is what is wrong with what the user asked for.
+type UsageError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Run carries out one run. A *UsageError or *PreflightError says that it was not
+// started; other errors are of keeping the run. How the requests fared
+// is in the result, never an error.
+func Run(ctx context.Context, cfg *Config) (*Result, error) {
+	// The scenario is the caller's: what is found out goes into a copy.
+	own := *cfg.Scenario
+	s := &own
+	access, err := NewAccess(&s.Target, cfg.LookupEnv, cfg.ReadFile)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	urls, err := endpoints(s)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	if err != nil {
+		return nil, fmt.Errorf("make the users: %w", err)
+	}
+	plan := steps(s)
+	if err := checkDescriptors(plan, s.Load.MaxInFlight); err != nil {
+		return nil, err
+	}
+	// Before the run begins either way of stopping ends it at once.
+	pctx, done := context.WithCancel(ctx)
+	defer done()
+	go func() {
+		select {
+		case <-cfg.Stop:
+			done()
+		case <-pctx.Done():
+		}
+	}()
+	target, err := preflight(pctx, s, access)
+	if err != nil {
+		return nil, err
+	}
+	if s.Target.ResetPrefixCache {
+		if err := resetPrefixCache(pctx, s, access); err != nil {
+			return nil, err
+		}
+	}
+	if pctx.Err() != nil {
+		return nil, pctx.Err()
+	}
+
+	if s.Name == "" {
+		s.Name = "run"
+	}
+	text, err := s.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("write the scenario: %w", err)
+	}
+	c := clock.New()
+	k := &keeper{
+		cfg: cfg, scenario: s, plan: plan, clock: c, live: new(load.Live),
+		begun: make(chan load.StepResult, len(plan)),
+		input: stats.Input{
+			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
+			MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO,
+		},
+	}
+	k.input.Steps = planned(plan, 0)
+	k.writer, err = run.Create(cfg.Root, run.Info{
+		Name: s.Name, Tags: s.Tags, Version: cfg.Version, Host: host(), Target: target,
+		Clocks: run.Clocks{Source: "CLOCK_MONOTONIC", KernelTimes: false},
+		Agents: 1, ScenarioHash: s.Hash(), Start: c.Start().UTC(), Input: &k.input,
+	}, text)
+	if err != nil {
+		return nil, err
+	}
+	k.input.ID = k.writer.ID()
+	return k.run(ctx, users, access, urls)
+}
+
+// planned are the steps as they are expected to come, without drains, from time
+// 0 of the run's clock on.
+func planned(plan []load.Step, at int64) []stats.StepInput {
+	out := make([]stats.StepInput, 0, len(plan))
+	for _, p := range plan {
+		length := p.Duration
+		if length == 0 && p.Rate > 0 {
+			length = time.Duration(float64(p.Requests) / p.Rate * float64(time.Second))
+		}
+		if length == 0 {
+			// Nobody knows: as long as the run's clock goes on.
+			length = math.MaxInt64/4 - time.Duration(at) - p.Warmup
+		}
+		start := at + int64(p.Warmup)
+		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: start, End: start + int64(length)})
+		at = start + int64(length)
+		if p.Duration == 0 && p.Rate == 0 {
+			break
+		}
+	}
+	return out
+}
+
+// keeper looks after one run while it goes on.
+type keeper struct {
+	cfg      *Config
+	scenario *scenario.Scenario
+	plan     []load.Step
+	clock    *clock.Clock
+	live     *load.Live
+	writer   *run.Writer
+	input    stats.Input
+
+	// begun carries the steps that were started to the goroutine that tells of
+	// them, so that the load never waits for a disk.
+	begun chan load.StepResult
+	// completed says whether the load ran to its end; set before over is closed.
+	completed bool
+	// mostOpen is the largest number of connections seen open at the end of a
+	// request.
+	mostOpen atomic.Int64
+}
+
+// Record hands a record to the run on disk.
+func (k *keeper) Record(r *record.Request) {
+	k.writer.Add(r)
+	open := k.live.OpenConnections()
+	for most := k.mostOpen.Load(); open > most && !k.mostOpen.CompareAndSwap(most, open); {
+		most = k.mostOpen.Load()
+	}
+}
+
+func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Access, urls []string) (*Result, error) {
+	t := &k.scenario.Target
+	w := k.writer
+	// A disk that is full ends the run softly, like the user.
+	stop := make(chan struct{})
+	over := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		select {
+		case <-k.cfg.Stop:
+			close(stop)
+		case <-w.Failed():
+			close(stop)
+		case <-over:
+		}
+	})
+	watch := startWatch(k.clock.Now, k.clock.Start())
+	beside.Go(func() { k.tell(over) })
+
+	res, err := load.Run(ctx, load.Config{
+		Clock: k.clock,
+		Stream: stream.Config{
+			Now: k.clock.Now, Start: k.clock.Start(), TLS: access.TLS, Proxy: access.Proxy,
+			ConnectTimeout: t.ConnectTimeout, NewConnection: t.NewConnection,
+		},
+		URLs: urls, Header: access.Header, API: dialect.API(t.API), Options: options(k.scenario),
+		HeaderTimeout: t.HeaderTimeout, IdleTimeout: t.IdleTimeout, TotalTimeout: t.Timeout,
+		Seed: k.scenario.Seed, Population: users, Renderer: workload.Words{}, Steps: k.plan,
+		MaxInFlight: k.scenario.Load.MaxInFlight, MaxErrorShare: k.scenario.Guards.MaxErrorShare,
+		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText,
+		Sink: k, Live: k.live, Stop: stop,
+		Begun: func(s load.StepResult) { k.begun <- s },
+	})
+	watch.stop()
+	var lags *histogram.Histogram
+	k.completed = err == nil && res.Stopped == load.Completed
+	close(over)
+	beside.Wait()
+	closed := w.Close()
+	if err != nil {
+		_ = w.Update(func(i *run.Info) { i.State, i.Message = run.Failed, err.Error() }) // the first error is told
+		return nil, err
+	}
+	return k.finish(res, watch, lags, closed)
+}
+
+// finish makes the summary of a run that is over and writes it.
+func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogram, closed error) (*Result, error) {
+	w, in := k.writer, &k.input
+	in.Steps = in.Steps[:0]
+	for _, s := range res.Steps {
+		in.Steps = append(in.Steps, stats.StepInput{Users: s.Users, Rate: s.Rate, Start: s.SteadyStart, End: s.SteadyEnd, Complete: s.Complete})
+	}
+	for _, p := range k.plan[len(res.Steps):] {
+		// Never started: a window without length, so that the run is not taken for
+		// a whole one.
+		in.Steps = append(in.Steps, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: res.End, End: res.End})
+	}
+	in.Duration = res.End - res.Start
+	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.mostOpen.Load())}
+	from, to := in.Steps[0].Start, res.End
+	if n := len(res.Steps); n > 0 {
+		to = max(res.Steps[n-1].SteadyEnd, from)
+	}
+	if share, ok := watch.cpuShare(from, to); ok {
+		in.Client.CPUShare = &share
+	}
+	in.Client.GCPause = new(histogram.Histogram)
+	for _, ns := range watch.gcPauses(from, to) {
+		in.Client.GCPause.Record(ns)
+	}
+	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: res.Message}
+	if err := w.Err(); err != nil {
+		out.Message = err.Error()
+	}
+	end := k.clock.Wall(res.End).UTC()
+	state := run.Done
+	switch res.Stopped {
+	case load.Completed, load.TokenLimit:
+	case load.Interrupted:
+		state = run.Interrupted
+	default:
+		state = run.Failed
+	}
+	if err := w.Update(func(i *run.Info) { i.State, i.Message, i.End, i.Input = state, out.Message, &end, in }); err != nil {
+		return nil, errors.Join(closed, err)
+	}
+	saved, err := run.Open(w.Dir())
+	if err != nil {
+		return nil, errors.Join(closed, err)
+	}
+	if out.Summary, err = saved.Summarize(); err != nil {
+		return nil, errors.Join(closed, err)
+	}
+	b, err := out.Summary.Marshal()
+	if err != nil {
+		return nil, errors.Join(closed, err)
+	}
+	err = errors.Join(
+		w.WriteSummary(b),
+		w.Update(func(i *run.Info) {
+			i.Verdict = out.Summary.Run.Verdict
+			ts := out.Summary.Client.Timestamps
+			i.Clocks.KernelTimes = ts != nil && *ts == "kernel"
+		}),
+	)
+	return out, errors.Join(closed, err)
+}
+
+// tell keeps run.json up to date with the steps that begin, and tells of the
+// progress, until the load is over.
+func (k *keeper) tell(over <-chan struct{}) {
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	t := teller{k: k}
+	stop := k.cfg.Stop
+	for {
+		select {
+		case <-stop:
+			stop, t.stopping = nil, true
+			t.progress(false)
+		case s := <-k.begun:
+			t.begin(s)
+		case <-tick.C:
+			t.progress(false)
+		case <-over:
+			for {
+				select {
+				case s := <-k.begun:
+					t.begin(s)
+					continue
+				default:
+				}
+				break
+			}
+			t.progress(true)
+			return
+		}
+	}
+}
+
+type teller struct {
+	k    *keeper
+	step load.StepResult
+	// any is true once a step has begun.
+	any, stopping bool
+	// At the beginning of the step under way, and at the last call.
+	atBegin, last load.Snapshot
+	lastAt        int64
+}
+
+func (t *teller) begin(s load.StepResult) {
+	k := t.k
+	first := !t.any
+	t.step, t.any, t.atBegin = s, true, k.live.Snapshot()
+	if first {
+		t.lastAt = s.Start
+	}
+	// What is known of the windows, should this process be killed: those of the
+	// steps that began, and the plan for the others.
+	i := int(s.Index)
+	end := s.SteadyEnd
+	rest := planned(k.plan[i:], s.Start)
+	if end == math.MaxInt64 {
+		end = rest[0].End
+	}
+	rest[0].Start, rest[0].End = s.SteadyStart, end
+	steps := append(slices.Clone(k.input.Steps[:min(i, len(k.input.Steps))]), rest...)
+	// The run goes on without: what is lost then is only precision after a kill.
+	_ = k.writer.Update(func(info *run.Info) {
+		in := k.input
+		in.Steps = steps
+		k.input.Steps = steps
+		info.Input = &in
+	})
+}
+
+func (t *teller) progress(over bool) {
+	k := t.k
+	if k.cfg.Progress == nil || !t.any {
+		return
+	}
+	now, snap := k.clock.Now(), k.live.Snapshot()
+	p := Progress{
+		Folder: k.writer.Dir(), Model: k.scenario.Target.Model,
+		Step: int(t.step.Index), Steps: len(k.plan), Users: t.step.Users, Rate: t.step.Rate,
+		Counts: snap, Stopping: t.stopping, Over: over, Share: -1, Left: -1,
+		Elapsed: time.Duration(max(0, now-k.firstStart(t))),
+	}
+	switch {
+	case now < t.step.SteadyStart:
+		p.Phase = record.Warmup
+	case now < t.step.SteadyEnd && snap.Scheduled-t.atBegin.Scheduled < t.limit():
+		p.Phase = record.Steady
+	default:
+		p.Phase = record.Drain
+	}
+	if dt := float64(now-t.lastAt) / 1e9; dt > 0 {
+		p.EndedPerS = float64(snap.Ended()-t.last.Ended()) / dt
+		p.TokensPerS = max(0, float64(snap.OutputTokens-t.last.OutputTokens)/dt)
+	}
+	t.last, t.lastAt = snap, now
+	p.Share, p.Left = t.share(now, &snap)
+	if over {
+		p.Left = 0
+		if k.completed {
+			p.Share = 1
+		}
+	}
+	k.cfg.Progress(p)
+}
+
+// limit is how many requests the step under way may schedule.
+func (t *teller) limit() int64 {
+	if t.step.Requests > 0 && t.step.Warmup == 0 {
+		return int64(t.step.Requests)
+	}
+	return math.MaxInt64
+}
+
+// firstStart is when the load began.
+func (k *keeper) firstStart(t *teller) int64 {
+	if t.step.Index == 0 {
+		return t.step.Start
+	}
+	return k.input.Steps[0].Start - int64(k.plan[0].Warmup)
+}
+
+// share returns how much of the planned load is done and how long the rest may
+// take, by time where the windows have a length, else by requests.
+func (t *teller) share(now int64, snap *load.Snapshot) (float64, time.Duration) {
+	var total, gone time.Duration
+	for i, p := range t.k.plan {
+		length := p.Duration
+		if length == 0 && p.Rate > 0 {
+			length = time.Duration(float64(p.Requests) / p.Rate * float64(time.Second))
+		}
+		if length == 0 {
+			return t.shareOfRequests(now, snap)
+		}
+		length += p.Warmup
+		total += length
+		switch {
+		case i < int(t.step.Index):
+			gone += length
+		case i == int(t.step.Index):
+			gone += min(length, time.Duration(max(0, now-t.step.Start)))
+		}
+	}
+	return float64(gone) / float64(total), total - gone
+}
+
+func (t *teller) shareOfRequests(now int64, snap *load.Snapshot) (float64, time.Duration) {
+	n := float64(len(t.k.plan))
+	of := 0.0
+	if t.step.Requests > 0 {
+		of = min(1, float64(snap.Ended()-t.atBegin.Ended())/float64(t.step.Requests))
+	}
+	share := (float64(t.step.Index) + of) / n
+	spent := now - t.k.firstStart(t)
+	if of <= 0 || spent <= 0 {
+		return share, -1
+	}
+	return share, time.Duration(float64(spent) * (1 - share) / share)
+}
+
+// host describes this machine.
+func host() run.Host {
+	h := run.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(), PID: os.Getpid()}
+	if name, err := os.Hostname(); err == nil {
+		h.Name = name
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		h.Kernel = strings.TrimSpace(string(b))
+	}
+	return h
+}
