@@ -20,7 +20,7 @@ type checkCmd struct {
 	Probe bool   `name:"probe" help:"Also send a few requests to the model. They are listed, they use tokens, and each asks for at most 32."`
 	Model string `name:"model" placeholder:"NAME" help:"The model that the probes ask for; the first of the model list by default."`
 	accessFlags
-	Timeout      time.Duration `name:"timeout" default:"5s" placeholder:"D" help:"Limit for each GET."`
+	GetTimeout   time.Duration `name:"get-timeout" default:"5s" placeholder:"D" help:"Limit for each GET."`
 	ProbeTimeout time.Duration `name:"probe-timeout" default:"30s" placeholder:"D" help:"Limit for each probe."`
 	outputFlag
 }
@@ -38,19 +38,30 @@ func (*checkCmd) Examples() []string {
 }
 
 func (c *checkCmd) Run(a *app, kctx *kong.Context) error {
-	if c.Timeout <= 0 || c.ProbeTimeout <= 0 {
+	if c.GetTimeout <= 0 || c.ProbeTimeout <= 0 {
 		return usagef("check: want time limits above 0")
 	}
-	target, err := c.target()
+	// Read as a scenario, so that flags mean and are refused the same as in run.
+	sets, err := settings(kctx)
 	if err != nil {
-		return err
+		return usagef("check: %w", err)
 	}
-	access, err := conduct.NewAccess(target, a.env.lookup, a.env.readFile)
+	sets = append(sets,
+		scenario.Setting{Path: "target.url", Value: c.URL, Origin: "URL"},
+		scenario.Setting{Path: "load.users", Value: "1", Origin: "check"})
+	s, err := scenario.Read(scenario.Source{Settings: sets, Getenv: a.env.lookup})
+	if err != nil {
+		return &coded{code: exitUsage, err: err, hint: "see plimsoll check --help"}
+	}
+	if len(s.Target.URL) != 1 {
+		return usagef("check: want one URL, got %d", len(s.Target.URL))
+	}
+	access, err := conduct.NewAccess(&s.Target, a.env.lookup, a.env.readFile)
 	if err != nil {
 		return usagef("check: %w", err)
 	}
 	facts, err := conduct.Check(a.ctx, &conduct.CheckConfig{
-		URL: c.URL, Access: access, Timeout: c.Timeout,
+		URL: s.Target.URL[0], Access: access, Timeout: c.GetTimeout,
 		Probe: c.Probe, ProbeTimeout: c.ProbeTimeout, Model: c.Model,
 	})
 	if err != nil {
@@ -187,27 +198,11 @@ func sentLine(f *conduct.Facts, c *checkCmd) string {
 			posts++
 		}
 	}
-	s := fmt.Sprintf("%d GET (limit %s each)", gets, c.Timeout)
+	s := fmt.Sprintf("%d GET (limit %s each)", gets, c.GetTimeout)
 	if posts > 0 {
 		s += fmt.Sprintf(" and %d POST (limit %s each)", posts, c.ProbeTimeout)
 	}
 	return s + ", nothing twice"
-}
-
-// target returns the part of a scenario's target that the flags make.
-func (f *accessFlags) target() (*scenario.Target, error) {
-	t := &scenario.Target{
-		APIKeyEnv: f.APIKeyEnv, CA: f.CA, Cert: f.Cert, Key: f.Key,
-		Insecure: f.Insecure, Proxy: f.Proxy, Header: map[string]string{},
-	}
-	for _, h := range f.Header {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok || name == "" {
-			return nil, usagef("check: --header %q: want NAME=VALUE", h)
-		}
-		t.Header[name] = value
-	}
-	return t, nil
 }
 
 func sortedKeys(m map[string]string) []string {

@@ -6,6 +6,8 @@ import (
 
 // grammar is every command. Its struct is the command line, its tags the help.
 type grammar struct {
+	Run        runCmd        `cmd:"" help:"One measured run against an endpoint. Without a file, flags make the scenario."`
+	Report     reportCmd     `cmd:"" help:"The report of a saved run."`
 	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`
 	Twin       twinCmd       `cmd:"" help:"A simulated cluster."`
 	Completion completionCmd `cmd:"" help:"The completion script of a shell."`
@@ -27,14 +29,14 @@ type outputFlag struct {
 	Output string `enum:"text,json" default:"text" placeholder:"FORMAT" group:"output" help:"text or json."`
 }
 
-// accessFlags say how to reach a target. Each has the path that it has in a
-// scenario file.
+// accessFlags say how to reach a target. Each has the name of its field
+// in a scenario file.
 type accessFlags struct {
-	APIKeyEnv string   `name:"api-key-env" path:"target.api-key-env" placeholder:"NAME" group:"target" help:"The environment variable that holds the key. The key itself is never written."`
-	Header    []string `name:"header" path:"target.header" sep:"none" placeholder:"K=V" group:"target" help:"A further header field; may be repeated."`
-	CA        string   `name:"ca" path:"target.ca" placeholder:"FILE" group:"target" help:"PEM file of the authorities to trust instead of the system's."`
-	Cert      string   `name:"cert" path:"target.cert" placeholder:"FILE" group:"target" help:"Client certificate (PEM), with --key."`
-	Key       string   `name:"key" path:"target.key" placeholder:"FILE" group:"target" help:"Key of the client certificate (PEM)."`
-	Insecure  bool     `name:"insecure" path:"target.insecure" group:"target" help:"Do not verify the server's certificate."`
-	Proxy     string   `name:"proxy" path:"target.proxy" placeholder:"URL" group:"target" help:"Proxy for all requests. The environment's is never used."`
+	APIKeyEnv string   `name:"api-key-env" placeholder:"NAME" group:"target" help:"The environment variable that holds the key. The key itself is never written."`
+	Header    []string `name:"header" sep:"none" placeholder:"K=V" group:"target" help:"A further header field; may be repeated."`
+	CA        string   `name:"ca" placeholder:"FILE" group:"target" help:"PEM file of the authorities to trust instead of the system's."`
+	Cert      string   `name:"cert" placeholder:"FILE" group:"target" help:"Client certificate (PEM), with --key."`
+	Key       string   `name:"key" placeholder:"FILE" group:"target" help:"Key of the client certificate (PEM)."`
+	Insecure  bool     `name:"insecure" group:"target" help:"Do not verify the server's certificate."`
+	Proxy     string   `name:"proxy" placeholder:"URL" group:"target" help:"Proxy for all requests. The environment's is never used."`
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -47,29 +48,42 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // app is what a command runs with.
 type app struct {
 	env *Env
-	// ctx ends at the first interrupt.
-	ctx context.Context
+	// ctx ends at the first interrupt, hard at the second: a command that has
+	// something to finish in between goes by hard.
+	ctx, hard context.Context
 }
 
+// patience is how long a command may take to end after the second interrupt.
+const patience = 3 * time.Second
+
 // Main runs one invocation and returns its exit code. The first interrupt asks
-// the command to end; at the second Main returns at once, while the command may
-// still be running: the caller is expected to exit.
+// the command to end, the second to end at once. At the third, or when that takes
+// too long, Main returns while the command may still be running: the caller is
+// expected to exit.
 func Main(env *Env) int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, soft := context.WithCancel(context.Background())
+	defer soft()
+	hardCtx, hard := context.WithCancel(context.Background())
+	defer hard()
 	done := make(chan int, 1)
-	go func() { done <- execute(&app{env: env, ctx: ctx}) }()
-	asked := false
+	go func() { done <- execute(&app{env: env, ctx: ctx, hard: hardCtx}) }()
+	var late <-chan time.Time
 	for {
 		select {
 		case code := <-done:
 			return code
+		case <-late:
+			return exitInterrupted
 		case <-env.Interrupts:
-			if asked {
+			switch {
+			case ctx.Err() == nil:
+				soft()
+			case hardCtx.Err() == nil:
+				hard()
+				late = time.After(patience)
+			default:
 				return exitInterrupted
 			}
-			asked = true
-			cancel()
 		}
 	}
 }
@@ -98,13 +112,28 @@ func execute(a *app) (code int) {
 		printHelp(a.env.Stderr, k.Model.Node)
 		return exitUsage
 	}
-	kctx, err := parse(k, args)
+	kctx, err := parse(k, joinNegative(args))
 	if err == nil {
 		err = kctx.Run(a, kctx)
 	} else {
 		err = &coded{code: exitUsage, err: err, hint: "see " + helpCommand(err, kctx)}
 	}
 	return a.fail(err)
+}
+
+// joinNegative makes one argument of a flag and the negative number after it,
+// which would pass for a short flag, so that the number is refused as what it is.
+func joinNegative(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		negative := len(arg) > 1 && arg[0] == '-' && (arg[1] == '.' || (arg[1] >= '0' && arg[1] <= '9'))
+		if negative && i > 0 && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			out[len(out)-1] += "=" + arg
+			continue
+		}
+		out = append(out, arg)
+	}
+	return out
 }
 
 // fail prints err, if there is something to print, and returns its exit code.

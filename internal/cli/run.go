@@ -1,47 +1,281 @@
 package cli
 
-// scenarioFlags are the flags of run that make a scenario. Their values are
-// text: the scenario reads, checks and refuses them exactly as it does those of
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/report"
+	"plimsoll/internal/scenario"
+)
+
+// scenarioFlags are the flags of run that make a scenario: each has the name of
+// its field. Their values are text: the scenario reads, checks and refuses them exactly as it does those of
 // a file.
 type scenarioFlags struct {
-	URL         string `name:"url" path:"target.url" placeholder:"URL[,URL]" group:"target" help:"The endpoint: a base, with or without /v1, or a full path. Several are used in turn."`
-	Model       string `name:"model" path:"target.model" placeholder:"NAME" group:"target" help:"The model to ask for. Without it the model list is asked for its first."`
-	API         string `name:"api" path:"target.api" placeholder:"NAME" group:"target" help:"openai.chat (default) or openai.completions."`
-	NoStream    bool   `name:"no-stream" path:"target.no-stream" group:"target" help:"Ask for one body instead of a stream."`
-	Usage       string `name:"usage" path:"target.usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
-	Temperature string `name:"temperature" path:"target.temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
-	IgnoreEOS   bool   `name:"ignore-eos" path:"target.ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
-	ExtraBody   string `name:"extra-body" path:"target.extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
+	URL         string `name:"url" placeholder:"URL[,URL]" group:"target" help:"The endpoint: a base, with or without /v1, or a full path. Several are used in turn."`
+	Model       string `name:"model" placeholder:"NAME" group:"target" help:"The model to ask for. Without it the model list is asked for its first."`
+	API         string `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default) or openai.completions."`
+	NoStream    bool   `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
+	Usage       string `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
+	Temperature string `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
+	IgnoreEOS   bool   `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
+	ExtraBody   string `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
 	accessFlags
-	ConnectTimeout   string `name:"connect-timeout" path:"target.connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`
-	HeaderTimeout    string `name:"header-timeout" path:"target.header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header."`
-	IdleTimeout      string `name:"idle-timeout" path:"target.idle-timeout" placeholder:"D" group:"target" help:"Limit for silence within a response."`
-	Timeout          string `name:"timeout" path:"target.timeout" placeholder:"D" group:"target" help:"Limit for a whole request."`
-	NewConnection    bool   `name:"new-connection" path:"target.new-connection" group:"target" help:"A new connection for every request."`
-	ResetPrefixCache bool   `name:"reset-prefix-cache" path:"target.reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
+	ConnectTimeout   string `name:"connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`
+	HeaderTimeout    string `name:"header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header."`
+	IdleTimeout      string `name:"idle-timeout" placeholder:"D" group:"target" help:"Limit for silence within a response."`
+	Timeout          string `name:"timeout" placeholder:"D" group:"target" help:"Limit for a whole request."`
+	NewConnection    bool   `name:"new-connection" group:"target" help:"A new connection for every request."`
+	ResetPrefixCache bool   `name:"reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
 
-	Workload     string `name:"workload" path:"users.workload" placeholder:"NAME" group:"users" help:"A built-in workload instead of the two lengths below."`
-	PromptTokens string `name:"prompt-tokens" path:"users.prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
-	OutputTokens string `name:"output-tokens" path:"users.output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
+	Workload     string `name:"workload" placeholder:"NAME" group:"users" help:"A built-in workload instead of the two lengths below."`
+	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
+	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
 
-	Users       string `name:"users" path:"load.users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
-	Rate        string `name:"rate" path:"load.rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string `name:"arrival" path:"load.arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default) or constant."`
-	Duration    string `name:"duration" path:"load.duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
-	Requests    string `name:"requests" path:"load.requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
-	Warmup      string `name:"warmup" path:"load.warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string `name:"drain" path:"load.drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window."`
-	MaxInFlight string `name:"max-in-flight" path:"load.max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
-	Seed        string `name:"seed" path:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
+	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
+	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
+	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default) or constant."`
+	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
+	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
+	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
+	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window."`
+	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
+	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
 
-	SLO            string `name:"slo" path:"guards.slo" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
-	MaxErrorShare  string `name:"max-error-share" path:"guards.max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
-	MaxTotalTokens string `name:"max-total-tokens" path:"guards.max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
+	SLO            string `name:"slo" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
+	MaxErrorShare  string `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
+	MaxTotalTokens string `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
 
-	Name      string   `name:"name" path:"name" placeholder:"S" group:"data" help:"Name of the run."`
-	Tag       []string `name:"tag" path:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
-	Out       string   `name:"out" path:"data.out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
-	SaveText  bool     `name:"save-text" path:"data.save-text" group:"data" help:"Keep the answers too."`
-	Telemetry string   `name:"telemetry" path:"data.telemetry" placeholder:"URL,..." group:"data" help:"auto, none, or pages to read."`
+	Name      string   `name:"name" placeholder:"S" group:"data" help:"Name of the run."`
+	Tag       []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
+	Out       string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
+	SaveText  bool     `name:"save-text" group:"data" help:"Keep the answers too."`
+	Telemetry string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto, none, or pages to read."`
 	Set       []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
+
+	// Fields of later versions: the scenario says so, better than an unknown flag
+	// would.
+	Tokenizer  string `name:"tokenizer" hidden:""`
+	Dataset    string `name:"dataset" hidden:""`
+	Trace      string `name:"trace" hidden:""`
+	Speed      string `name:"speed" hidden:""`
+	Stages     string `name:"stages" hidden:""`
+	Agents     string `name:"agents" hidden:""`
+	Burstiness string `name:"burstiness" hidden:""`
+}
+
+// settings returns the fields of a scenario that the flags on the command line
+// set, in the order in which they were given.
+func settings(kctx *kong.Context) ([]scenario.Setting, error) {
+	var out []scenario.Setting
+	seen := map[string]int{} // values of a repeated flag already taken
+	for _, at := range kctx.Path {
+		f := at.Flag
+		if f == nil {
+			continue
+		}
+		var text string
+		values, many := f.Target.Interface().([]string)
+		switch {
+		case many:
+			i := seen[f.Name]
+			seen[f.Name]++
+			if i >= len(values) {
+				continue
+			}
+			text = values[i]
+		case f.IsBool():
+			text = fmt.Sprint(f.Target.Bool())
+		default:
+			text = fmt.Sprint(f.Target.Interface())
+		}
+		if f.Name == "set" {
+			s, err := scenario.ParseSet(text)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+			continue
+		}
+		path, ok := scenario.FlagPath(f.Name)
+		if !ok {
+			continue
+		}
+		out = append(out, scenario.Setting{Path: path, Value: text, Origin: "--" + f.Name, Add: many})
+	}
+	return out, nil
+}
+
+// readScenario makes the scenario of a file (none for "") and settings.
+func (a *app) readScenario(name string, sets []scenario.Setting) (*scenario.Scenario, error) {
+	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup}
+	if name != "" {
+		data, err := a.env.readFile(name)
+		if err != nil {
+			return nil, usagef("read scenario: %w", err)
+		}
+		if data == nil {
+			data = []byte{}
+		}
+		src.Data = data
+		if name == "-" {
+			src.Name = "stdin"
+		}
+	}
+	s, err := scenario.Read(src)
+	if err != nil {
+		return nil, &coded{code: exitUsage, err: err, hint: "see plimsoll run --help, plimsoll schema"}
+	}
+	return s, nil
+}
+
+type runCmd struct {
+	Scenario string `arg:"" optional:"" help:"A scenario file (YAML); - is standard input. Flags win over the file."`
+	scenarioFlags
+	DryRun bool `name:"dry-run" group:"guards" help:"Print the plan: every field with where it came from, requests, tokens, bytes, duration. Sends nothing."`
+	Quiet  bool `name:"quiet" group:"output" help:"No progress."`
+	outputFlag
+}
+
+func (*runCmd) Help() string {
+	return `Exit codes: 0 done and every SLO met, 1 the run failed, 2 wrong usage or scenario, 3 an SLO was missed, 4 the client was the limit or the run is invalid, 130 interrupted (what was measured is kept).
+
+Ctrl-C once: nothing new is started, what is in flight may end. Twice: at once.`
+}
+
+func (*runCmd) Examples() []string {
+	return []string{
+		"plimsoll run --url http://127.0.0.1:8000 --users 4 --duration 30s",
+		"plimsoll run --url http://127.0.0.1:8000 --rate 2,4,8 --duration 1m \\",
+		"    --prompt-tokens uniform:100..900 --slo ttft.p95=500ms",
+		"plimsoll run chat.yaml --set load.users=16 --dry-run",
+	}
+}
+
+func (c *runCmd) Run(a *app, kctx *kong.Context) error {
+	sets, err := settings(kctx)
+	if err != nil {
+		return usagef("run: %w", err)
+	}
+	s, err := a.readScenario(c.Scenario, sets)
+	if err != nil {
+		return err
+	}
+	if s.Name == "" && c.Scenario != "" && c.Scenario != "-" {
+		base := filepath.Base(c.Scenario)
+		s.Name = strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	if c.DryRun {
+		plan, err := conduct.NewPlan(s)
+		if err != nil {
+			return usagef("run: %w", err)
+		}
+		if c.Output == "json" {
+			return a.printJSON(plan)
+		}
+		return a.printPlan(plan)
+	}
+	return a.measure(s, c.Output, c.Quiet)
+}
+
+func (a *app) printPlan(p *conduct.Plan) error {
+	var b strings.Builder
+	path, value := len("field"), len("value")
+	for _, f := range p.Fields {
+		path, value = max(path, len(f.Path)), max(value, len(f.Value))
+	}
+	path, value = min(path, 26), min(value, 30)
+	row := func(x, y, z string) {
+		x, y, z = report.Printable(x), report.Printable(y), report.Printable(z)
+		line := report.Pad(x, path) + "  " + report.Pad(y, value) + "  " + z
+		if len([]rune(y)) > value || len([]rune(line)) > report.Width {
+			// A long value has lines of its own.
+			b.WriteString(report.Pad(x, path) + "  " + report.Cut(z, report.Width-path-2) + "\n")
+			for _, l := range report.Wrap(y, report.Width-4) {
+				b.WriteString("    " + l + "\n")
+			}
+			return
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	row("field", "value", "from")
+	for _, f := range p.Fields {
+		row(f.Path, f.Value, f.Origin)
+	}
+	b.WriteString("\n")
+	line := func(name, text string) {
+		for _, l := range report.Wrap(report.Printable(text), report.Width-11) {
+			b.WriteString(report.Pad(name, 10) + l + "\n")
+			name = ""
+		}
+	}
+	for i, u := range p.Endpoints {
+		name := ""
+		if i == 0 {
+			name = "sends to"
+		}
+		line(name, u)
+	}
+	for i, st := range p.Steps {
+		name := ""
+		if i == 0 {
+			name = "load"
+		}
+		if i == 12 && len(p.Steps) > 13 {
+			line("", fmt.Sprintf("and %d more steps", len(p.Steps)-i))
+			break
+		}
+		line(name, describeStep(&st))
+	}
+	if p.Requests == nil {
+		line("requests", "as many as the answers leave time for")
+		line("each", fmt.Sprintf("about %s prompt and %s output tokens, %s sent",
+			report.Figure(p.MeanPrompt), report.Figure(p.MeanOutput), report.Bytes(int64(p.MeanBody))))
+	} else {
+		line("requests", "about "+report.Count(*p.Requests))
+		line("tokens", fmt.Sprintf("about %s prompt (without chat template) and at most %s output",
+			report.Count(*p.PromptTokens), report.Count(*p.OutputTokens)))
+		line("bytes", "about "+report.Bytes(*p.SentBytes)+" sent")
+	}
+	if p.MaxTotalTokens > 0 {
+		line("", "stopped before "+report.Count(p.MaxTotalTokens)+" tokens are used")
+	}
+	drain := "; up to " + report.Seconds(p.DrainS) + " more to drain"
+	if p.DrainS == 0 {
+		drain = ""
+	}
+	if p.DurationS != nil {
+		line("duration", report.Seconds(*p.DurationS)+drain)
+	} else {
+		line("duration", "until the last answer"+drain)
+	}
+	line("hash", p.Hash)
+	line("sent", "nothing")
+	_, err := fmt.Fprint(a.env.Stdout, b.String())
+	return err
+}
+
+func describeStep(st *conduct.PlanStep) string {
+	var s string
+	if st.Users > 0 {
+		s = plural(st.Users, "user")
+	} else {
+		s = report.Figure(st.Rate) + " requests/s, " + st.Arrival
+	}
+	if st.WarmupS > 0 {
+		s += ", " + report.Seconds(st.WarmupS) + " warm-up"
+	}
+	if st.DurationS != nil {
+		s += ", " + report.Seconds(*st.DurationS) + " measured"
+	} else {
+		s += ", until its requests are done"
+	}
+	if st.Requests != nil {
+		s += ", about " + plural(int(*st.Requests), "request")
+	}
+	return s
 }

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/load"
+	"plimsoll/internal/report"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+)
+
+// measure carries out one run and prints its report.
+func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
+	res, err := a.conduct(s, quiet)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		b, err := res.Summary.Marshal()
+		if err != nil {
+			return err
+		}
+		if _, err := a.env.Stdout.Write(b); err != nil {
+			return err
+		}
+	} else {
+		r, err := a.openRun(res.Folder)
+		if err != nil {
+			return err
+		}
+		if err := report.Text(a.env.Stdout, r.about); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(a.env.Stdout, "\nkept in %s\n", report.Printable(a.env.shorten(res.Folder))); err != nil {
+			return err
+		}
+	}
+	if res.Message != "" && res.Stopped != load.Interrupted {
+		_, _ = fmt.Fprintf(a.env.Stderr, "plimsoll: run stopped: %s\n", report.Printable(res.Message))
+	}
+	return exitCode(codeOf(res))
+}
+
+// conduct carries out one run, with its progress on standard error.
+func (a *app) conduct(s *scenario.Scenario, quiet bool) (*conduct.Result, error) {
+	p := newProgress(a.env, quiet)
+	res, err := conduct.Run(a.hard, &conduct.Config{
+		Scenario: s, Root: a.env.path(s.Data.Out), Version: buildInfo().Version,
+		LookupEnv: a.env.lookup, ReadFile: a.env.readFile,
+		Stop: a.ctx.Done(), Progress: p.show,
+	})
+	p.close()
+	switch {
+	case err == nil:
+		return res, nil
+	case errors.Is(err, context.Canceled):
+		return nil, err
+	}
+	if _, ok := errors.AsType[*conduct.UsageError](err); ok {
+		return nil, usagef("run: %w", err)
+	}
+	return nil, fmt.Errorf("run: %w", err)
+}
+
+// codeOf returns the exit code of a run: the first of 130, 1, 4, 3, 0 that
+// applies.
+func codeOf(r *conduct.Result) int {
+	switch r.Stopped {
+	case load.Interrupted:
+		return exitInterrupted
+	case load.ErrorShare, load.KeyRefused, load.PathRefused:
+		return exitFailed
+	case load.Completed, load.TokenLimit:
+	}
+	s := r.Summary
+	switch {
+	case s.Requests.OK == 0:
+		return exitFailed
+	case s.Run.Verdict != stats.Valid:
+		return exitInvalid
+	case s.SLO != nil && !s.SLO.Met:
+		return exitMissed
+	}
+	return exitDone
+}
+
+// shorten returns a path as the user would write it: relative to the current
+// folder when it lies below.
+func (e *Env) shorten(path string) string {
+	if e.Dir == "" {
+		return path
+	}
+	if rel, err := filepath.Rel(e.Dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

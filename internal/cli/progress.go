@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/record"
+	"plimsoll/internal/report"
+)
+
+// plainInterval is how often a line of progress is written where no terminal
+// redraws it.
+const plainInterval = 10 * time.Second
+
+// progress shows how far a run has come on standard error: one line that is
+// redrawn on a terminal, a line every 10 s elsewhere, nothing when quiet.
+type progress struct {
+	w          io.Writer
+	tty, quiet bool
+
+	mu       sync.Mutex
+	drawn    bool // a line stands on the terminal
+	stopping bool // the user has been told
+	said     time.Duration
+}
+
+func newProgress(env *Env, quiet bool) *progress {
+	return &progress{w: env.Stderr, tty: env.StderrTTY, quiet: quiet}
+}
+
+// show is called about once a second.
+func (p *progress) show(c conduct.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.Stopping && !c.Over && !p.stopping {
+		p.stopping = true
+		p.clear()
+		_, _ = fmt.Fprintf(p.w, "stopping: %s in flight may end; Ctrl-C again stops at once\n",
+			plural(int(c.Counts.InFlight), "request"))
+	}
+	if p.quiet {
+		return
+	}
+	line := report.Cut(report.Printable(progressLine(&c)), report.Width-1)
+	switch {
+	case p.tty:
+		_, _ = io.WriteString(p.w, "\r\x1b[K"+line)
+		p.drawn = true
+	case c.Over, c.Elapsed-p.said >= plainInterval:
+		p.said = c.Elapsed
+		_, _ = io.WriteString(p.w, line+"\n")
+	}
+}
+
+func (p *progress) clear() {
+	if p.drawn {
+		_, _ = io.WriteString(p.w, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// close takes the line away.
+func (p *progress) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+const barWidth = 16
+
+// progressLine is one line of at most 80 columns:
+// [=====>          ]  35 %  39 s left  4 users  2.00/s  128 tokens/s  24 ok
+func progressLine(c *conduct.Progress) string {
+	var parts []string
+	if c.Share >= 0 {
+		n := min(barWidth, int(c.Share*barWidth))
+		bar := strings.Repeat("=", n)
+		if n < barWidth {
+			bar += ">" + strings.Repeat(" ", barWidth-n-1)
+		}
+		parts = append(parts, fmt.Sprintf("[%s] %3.0f %%", bar, 100*c.Share))
+	}
+	switch {
+	case c.Over:
+		word := "done in "
+		if c.Share < 1 {
+			word = "ended after "
+		}
+		parts = append(parts, word+report.Seconds(c.Elapsed.Seconds()))
+	case c.Phase == record.Drain && c.Step == c.Steps-1:
+		parts = append(parts, plural(int(c.Counts.InFlight), "request")+" to drain")
+	case c.Left >= 0:
+		parts = append(parts, seconds(c.Left)+" left")
+	default:
+		parts = append(parts, seconds(c.Elapsed))
+	}
+	level := report.Figure(c.Rate) + "/s asked"
+	if c.Users > 0 {
+		level = plural(c.Users, "user")
+	}
+	if c.Steps > 1 {
+		level = fmt.Sprintf("step %d/%d: %s", c.Step+1, c.Steps, level)
+	}
+	if c.Phase == record.Warmup {
+		level += " (warm-up)"
+	}
+	parts = append(parts, level)
+	if !c.Over {
+		parts = append(parts, report.Figure(c.EndedPerS)+"/s", report.Figure(c.TokensPerS)+" tokens/s")
+	}
+	parts = append(parts, report.Count(c.Counts.OK)+" ok")
+	if n := c.Counts.Failed; n > 0 {
+		parts = append(parts, report.Count(n)+" failed")
+	}
+	return strings.Join(parts, "  ")
+}
+
+// seconds writes a time to the second.
+func seconds(d time.Duration) string { return d.Round(time.Second).String() }

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/report"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+)
+
+// latest is the name of the run that was started last.
+const latest = "latest"
+
+type reportCmd struct {
+	Name   string `arg:"" name:"run" help:"The folder of a run, its name, or latest."`
+	Format string `name:"format" enum:"text,json,jsonl" default:"text" placeholder:"FORMAT" group:"output" help:"text; json (the summary); jsonl (one request a line)."`
+	Out    string `name:"out" default:"runs" placeholder:"DIR" help:"The folder of runs in which names are looked up."`
+}
+
+func (*reportCmd) Help() string {
+	return "The figures of a run that was killed are made again from its records."
+}
+
+func (*reportCmd) Examples() []string {
+	return []string{
+		"plimsoll report latest",
+		"plimsoll report runs/20261130T104512Z-chat --format json",
+		"plimsoll report latest --format jsonl | head -1",
+	}
+}
+
+func (c *reportCmd) Run(a *app) error {
+	dir, err := a.findRun(c.Name, c.Out)
+	if err != nil {
+		return err
+	}
+	r, err := a.openRun(dir)
+	if err != nil {
+		return err
+	}
+	switch c.Format {
+	case "json":
+		b, err := r.about.Summary.Marshal()
+		if err != nil {
+			return err
+		}
+		_, err = a.env.Stdout.Write(b)
+		return err
+	case "jsonl":
+		return report.JSONLines(a.env.Stdout, a.whole(r.saved))
+	}
+	return report.Text(a.env.Stdout, r.about)
+}
+
+// whole gives the requests of a run, and an error at the end when some could not
+// be read or the user has had enough.
+func (a *app) whole(r *run.Run) iter.Seq2[*record.Request, error] {
+	return func(yield func(*record.Request, error) bool) {
+		for q := range r.Requests() {
+			if a.ctx.Err() != nil {
+				yield(nil, a.ctx.Err())
+				return
+			}
+			if !yield(q, nil) {
+				return
+			}
+		}
+		for _, n := range r.Notes() {
+			if !yield(nil, fmt.Errorf("read run %s: %s", r.Info().ID, noteText(n))) {
+				return
+			}
+		}
+	}
+}
+
+// findRun returns the folder of a run: one that exists as named, one of that
+// name in the folder of runs, or the one started last there.
+func (a *app) findRun(name, root string) (string, error) {
+	root = a.env.path(root)
+	if name != latest {
+		for _, dir := range []string{a.env.path(name), filepath.Join(root, name)} {
+			if _, err := os.Stat(filepath.Join(dir, "run.json")); err == nil {
+				return dir, nil
+			}
+		}
+	}
+	runs, err := run.List(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if name == latest && len(runs) > 0 {
+		return runs[len(runs)-1].Dir(), nil
+	}
+	shown := report.Printable(a.env.shorten(root))
+	if len(runs) == 0 {
+		return "", usagef("report: no run %q: there is none in %s", name, shown)
+	}
+	// The end of a name is what a user remembers.
+	var ids, found []string
+	for _, r := range runs {
+		ids = append(ids, r.Info().ID)
+		if r.Info().Name == name || strings.HasSuffix(r.Info().ID, "-"+name) {
+			found = append(found, r.Dir())
+		}
+	}
+	if len(found) > 0 {
+		return found[len(found)-1], nil
+	}
+	hint := maybe(name, ids)
+	if hint == "" {
+		hint = "; the last one is " + ids[len(ids)-1]
+	}
+	return "", usagef("report: no run %q in %s%s", name, shown, hint)
+}
+
+// opened is a run as the report needs it.
+type opened struct {
+	saved *run.Run
+	about *report.Run
+}
+
+// openRun reads a run, and makes its figures again when they were never written.
+func (a *app) openRun(dir string) (*opened, error) {
+	saved, err := run.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	info := saved.Info()
+	about := &report.Run{Folder: a.env.shorten(dir)}
+	about.Summary, err = saved.Summary()
+	if err != nil {
+		cause := "summary.json cannot be read"
+		if errors.Is(err, fs.ErrNotExist) {
+			cause = "summary.json is missing"
+		}
+		if about.Summary, err = saved.Summarize(); err != nil {
+			return nil, err
+		}
+		about.Notes = append(about.Notes, "the figures were made again from the records, since "+cause)
+		for _, n := range saved.Notes() {
+			about.Notes = append(about.Notes, noteText(n))
+		}
+	}
+	switch info.State {
+	case run.Running:
+		about.Stopped = "the run is still under way, or its process was killed"
+	case run.Interrupted, run.Failed:
+		about.Stopped = info.Message
+	case run.Done:
+		if info.Message != "" {
+			about.Stopped = info.Message
+		}
+	}
+	// The scenario is only for the heading: a report without it is one still.
+	if text, err := saved.Scenario(); err == nil {
+		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: a.env.lookup}); err == nil {
+			about.URL, about.API, about.Model = strings.Join(s.Target.URL, ", "), s.Target.API, s.Target.Model
+		}
+	}
+	return &opened{saved: saved, about: about}, nil
+}
+
+func noteText(n run.Note) string { return fmt.Sprintf("%s: %s", n.Part, n.Text) }
