@@ -61,12 +61,19 @@ func (s *sock) Read(p []byte) (int, error) {
 	}
 	mono, wall := s.epoch.now()
 	s.seq++
+	before := s.at
 	s.userAt, s.at = mono, mono
 	s.stepped = false
 	if ok {
-		if age := wall - stamp; age < 0 || age > maxStampAge {
+		switch age := wall - stamp; {
+		case age < 0 || age > maxStampAge:
 			ok, s.stepped = false, true
-		} else {
+		case s.stamped && stamp == s.stamp:
+			s.at = before
+		case s.stamped && stamp > s.stamp:
+			// Each mapping is good to some 50 ns; order is not to suffer from it.
+			s.at = max(mono-age, before)
+		default:
 			s.at = mono - age
 		}
 	}
