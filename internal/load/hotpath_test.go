@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -208,5 +209,53 @@ func BenchmarkRequests(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		o.send(b)
+	}
+}
+
+// An open stream, with its user, its connection, net/http's two goroutines and
+// its record of some events, fits into a budget: it says how many a machine
+// holds.
+func TestMemoryOfAnOpenStream(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const streams, budget = 400, 48 << 10
+	used := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	g := configured(clock.NewFake(), "http://tape/v1/chat/completions", "")
+	first := newTape(64, 259)
+	first.answer = first.answer[:len(first.answer)-400] // the end never comes
+	g.cfg.Stream.Dial = func(context.Context, string, string) (net.Conn, error) {
+		c := &tape{answer: first.answer, piece: first.piece}
+		c.cond = sync.NewCond(&c.mu)
+		return c, nil
+	}
+	g.cfg.KeepText, g.cfg.inspect = false, nil
+	g.cfg.Steps = []Step{{Users: streams, Requests: streams, Drain: time.Hour}}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	before := used()
+	done := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, g.cfg)
+		done <- err
+	}()
+	// All tokens but those of the last read have been counted then.
+	for g.live.Snapshot().OutputTokens < streams*60 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	per := (used() - before) / streams
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes per open stream", per)
+	if per > budget {
+		t.Errorf("%d bytes per open stream, want at most %d", per, budget)
 	}
 }
