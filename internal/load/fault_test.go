@@ -100,8 +100,10 @@ func TestBadEndpoints(t *testing.T) {
 	f("sends an empty body", respond(play.Response{Status: 200, Headers: events, Framing: "length"}, "eof", 0), nil, record.BadBody, "empty", 0)
 	f("sends an empty stream", stream("eof", 5), nil, record.BadBody, "empty", 5)
 	f("sends only comments", stream("eof", 5, play.Write{At: 1, Text: ": hello\n\n"}), nil, record.TruncatedStream, "0 events", 5)
-	f("sends HTML", respond(play.Response{Status: 200, Headers: [][2]string{{"Content-Type", "text/html"}}, Framing: "length",
-		Writes: []play.Write{{At: 10, Text: "<html>\n<head><title>Sign in</title></head>\n<body><p>Please  sign in &amp; wait</p></body></html>"}}}, "eof", 10),
+	f("sends HTML", respond(play.Response{
+		Status: 200, Headers: [][2]string{{"Content-Type", "text/html"}}, Framing: "length",
+		Writes: []play.Write{{At: 10, Text: "<html>\n<head><title>Sign in</title></head>\n<body><p>Please  sign in &amp; wait</p></body></html>"}},
+	}, "eof", 10),
 		nil, record.BadBody, "Sign in Please sign in &amp; wait", 10)
 	f("redirects", respond(play.Response{Status: 307, Headers: [][2]string{{"Location", "http://elsewhere/"}}, Framing: "length"}, "eof", 0),
 		nil, record.RedirectError, "http://elsewhere/", 0)
@@ -199,8 +201,10 @@ func TestFinishReasonNullAsAString(t *testing.T) {
 	f := func(end string, status record.Status, kind record.ErrorKind) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, respond(play.Response{Status: 200, Headers: events, Framing: "chunked",
-				Writes: []play.Write{{At: 10, Text: running}, {At: 20, Text: end}}}, "eof", 30))
+			g := newRig(t, respond(play.Response{
+				Status: 200, Headers: events, Framing: "chunked",
+				Writes: []play.Write{{At: 10, Text: running}, {At: 20, Text: end}},
+			}, "eof", 30))
 			g.run()
 			if r := g.only(); r.Status != status || r.Error != kind || r.Finish != "" {
 				t.Errorf("ended as %v %q with finish %q", r.Status, r.Error, r.Finish)
@@ -216,8 +220,10 @@ func TestBreakAfterTheFinishReason(t *testing.T) {
 	finish := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for _, how := range []string{"fin", "rst"} {
 		synctest.Test(t, func(t *testing.T) {
-			g := newRig(t, respond(play.Response{Status: 200, Headers: events, Framing: "chunked",
-				Writes: []play.Write{{At: 10, Text: chunk("a")}, {At: 20, Text: finish}}}, how, 30))
+			g := newRig(t, respond(play.Response{
+				Status: 200, Headers: events, Framing: "chunked",
+				Writes: []play.Write{{At: 10, Text: chunk("a")}, {At: 20, Text: finish}},
+			}, how, 30))
 			g.run()
 			r := g.only()
 			if r.Status != record.OK || r.Flags&record.NoDone == 0 || r.End-r.Start != 20*ms {
@@ -255,8 +261,10 @@ func TestEndlessAnswer(t *testing.T) {
 // An answer that begins before the request is sent whole is flagged.
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := play.Response{Status: 413, Headers: [][2]string{{"Content-Type", "application/json"}}, Framing: "length", Early: true,
-			Writes: []play.Write{{At: 1, Text: `{"error":{"message":"too large"}}`}}}
+		r := play.Response{
+			Status: 413, Headers: [][2]string{{"Content-Type", "application/json"}}, Framing: "length", Early: true,
+			Writes: []play.Write{{At: 1, Text: `{"error":{"message":"too large"}}`}},
+		}
 		g := newRig(t, respond(r, "eof", 10))
 		// More than the connection holds.
 		g.population.Prompt = fixed(500_000, 0).Prompt

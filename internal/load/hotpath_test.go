@@ -247,7 +247,7 @@ func TestMemoryOfAnOpenStream(t *testing.T) {
 	}()
 	// All tokens but those of the last read have been counted then.
 	for g.live.Snapshot().OutputTokens < streams*60 {
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // real time: a bubble has no memory of its own
 	}
 	per := (used() - before) / streams
 	stop()

@@ -23,6 +23,7 @@ type scripted struct {
 }
 
 func (s scripted) User(_, user uint32) workload.Machine { return &scriptedMachine{s, 0, uint64(user)} }
+
 func (s scripted) Session(_ uint32, n uint64) workload.Machine {
 	return &scriptedMachine{s, 0, n}
 }
