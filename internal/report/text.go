@@ -17,6 +17,10 @@ type Run struct {
 	Summary *stats.Summary
 	// URL, API and Model say what was measured; "" where it is not known.
 	URL, API, Model string
+	// Load says what was asked for, as in "4 users" or "5 requests/s, poisson".
+	Load string
+	// Connections says what became of the connections, a sentence each.
+	Connections []string
 	// Folder is where the run is kept, "" for nowhere.
 	Folder string
 	// Stopped says why the run ended early, "" when it did not.
@@ -61,12 +65,12 @@ func Text(w io.Writer, r *Run) error {
 	t.head(r)
 	t.verdict(r)
 	t.failures()
-	t.load()
+	t.load(r)
 	t.latency()
 	t.tokens()
 	t.slo()
 	t.workloads()
-	t.client()
+	t.client(r)
 	t.notes(r)
 	t.steps()
 	_, err := io.WriteString(w, t.b.String())
@@ -236,10 +240,11 @@ func perSecond(v *float64) string {
 	return Figure(*v) + "/s"
 }
 
-func (t *text) load() {
+func (t *text) load(r *Run) {
 	s, l := t.s, &t.s.Load
-	var first string
+	first := r.Load
 	switch {
+	case first != "":
 	case len(s.Steps) > 1:
 		first = fmt.Sprintf("%d steps", len(s.Steps))
 	case l.Users != nil:
@@ -660,7 +665,7 @@ func (t *text) workloads() {
 	}
 }
 
-func (t *text) client() {
+func (t *text) client(r *Run) {
 	c := &t.s.Client
 	var lines []string
 	if c.Timestamps != nil {
@@ -683,6 +688,7 @@ func (t *text) client() {
 	if len(parts) > 0 {
 		lines = append(lines, strings.Join(parts, ", "))
 	}
+	lines = append(lines, r.Connections...)
 	if c.DroppedRecords+c.DroppedSamples > 0 {
 		lines = append(lines, fmt.Sprintf("DROPPED: %s records, %s samples", Count(c.DroppedRecords), Count(c.DroppedSamples)))
 	}
