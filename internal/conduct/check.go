@@ -47,8 +47,39 @@ type Facts struct {
 	Models    []Model     `json:"models"`
 	APIs      []APIFact   `json:"apis"`
 	Telemetry []Telemetry `json:"telemetry"`
+	// Connections says what became of those of a run; absent in a check.
+	Connections []Connections `json:"connections,omitempty"`
 	// Sent lists every request that was made to find this out.
 	Sent []Sent `json:"sent"`
+}
+
+// Connections is what became of the connections to one host and port.
+type Connections struct {
+	Host string `json:"host"`
+	// Opened counts connections, Reused the requests sent on one that had served
+	// another.
+	Opened int64 `json:"opened"`
+	Reused int64 `json:"reused"`
+	// IdleDeaths counts those that the server closed while they were idle.
+	// SentAgain counts requests whose connection died before any answer and that
+	// were sent again on a fresh one.
+	IdleDeaths int64 `json:"idle_deaths"`
+	SentAgain  int64 `json:"sent_again"`
+	// LateEnds counts bodies that stayed open after the end of the answer.
+	LateEnds int64 `json:"late_ends"`
+	// ReuseOff is true when so many died that none was reused any more.
+	ReuseOff bool `json:"reuse_off"`
+	// Addresses counts the connections by remote address.
+	Addresses map[string]int64 `json:"addresses"`
+}
+
+// json returns f for run.json.
+func (f *Facts) json() json.RawMessage {
+	b, err := json.Marshal(f)
+	if err != nil {
+		panic("BUG: facts cannot be encoded: " + err.Error())
+	}
+	return b
 }
 
 // Problem is why something failed, by the error kinds of the contract.

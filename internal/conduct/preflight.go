@@ -3,13 +3,11 @@ package conduct
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 	"time"
 
 	"plimsoll/internal/load"
@@ -48,7 +46,7 @@ const maxPreflight = 10 * time.Second
 // preflight looks whether every target can be reached and, when no model is
 // named, asks for the list of models and takes the first. It fills in the model
 // and returns what it found. All that it sends is that one GET.
-func preflight(ctx context.Context, s *scenario.Scenario, access *Access) (json.RawMessage, error) {
+func preflight(ctx context.Context, s *scenario.Scenario, access *Access) (*Facts, error) {
 	limit := min(maxPreflight, s.Target.ConnectTimeout)
 	var facts *Facts
 	for i, raw := range s.Target.URL {
@@ -75,11 +73,7 @@ func preflight(ctx context.Context, s *scenario.Scenario, access *Access) (json.
 			}
 		}
 	}
-	b, err := json.Marshal(facts)
-	if err != nil {
-		return nil, fmt.Errorf("encode what is known of the target: %w", err)
-	}
-	return b, nil
+	return facts, nil
 }
 
 // findModel takes the first model of the list.
@@ -205,9 +199,9 @@ func reach(ctx context.Context, raw string, access *Access, limit time.Duration)
 // the run, the poller, standard streams, the canary.
 const spareDescriptors = 64
 
-// checkDescriptors says whether this process may open as many connections as
-// the load may need at once.
-func checkDescriptors(st []load.Step, maxInFlight int) error {
+// descriptors returns how many files the load may need open at once. An open
+// loop without a cap has no bound: it gets what there is.
+func descriptors(st []load.Step, maxInFlight int) int {
 	need := 0
 	for _, s := range st {
 		need = max(need, s.Users)
@@ -215,18 +209,7 @@ func checkDescriptors(st []load.Step, maxInFlight int) error {
 	if maxInFlight > 0 && (need == 0 || maxInFlight < need) {
 		need = maxInFlight
 	}
-	var lim syscall.Rlimit
-	if need == 0 || syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) != nil {
-		return nil
-	}
-	if have := uint64(lim.Cur); uint64(need+spareDescriptors) > have {
-		return &PreflightError{
-			Kind: record.ClientResource,
-			Err:  fmt.Errorf("%d connections may be needed at once, and this process may open %d files", need, have),
-			Fix:  fmt.Sprintf("ulimit -n %d, fewer users, or --max-in-flight %d", need+spareDescriptors, max(1, int(have)-spareDescriptors)),
-		}
-	}
-	return nil
+	return need + spareDescriptors
 }
 
 // resetPrefixCache asks every target to forget what it has cached.

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -113,8 +114,8 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, fmt.Errorf("make the users: %w", err)
 	}
 	plan := steps(s)
-	if err := checkDescriptors(plan, s.Load.MaxInFlight); err != nil {
-		return nil, err
+	if err := stream.CheckDescriptors(descriptors(plan, s.Load.MaxInFlight)); err != nil {
+		return nil, &PreflightError{Kind: record.ClientResource, Err: err}
 	}
 	// Before the run begins either way of stopping ends it at once.
 	pctx, done := context.WithCancel(ctx)
@@ -148,7 +149,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	}
 	c := clock.New()
 	k := &keeper{
-		cfg: cfg, scenario: s, plan: plan, clock: c, live: new(load.Live),
+		cfg: cfg, scenario: s, plan: plan, target: target, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
@@ -157,7 +158,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	}
 	k.input.Steps = planned(plan, 0)
 	k.writer, err = run.Create(cfg.Root, run.Info{
-		Name: s.Name, Tags: s.Tags, Version: cfg.Version, Host: host(), Target: target,
+		Name: s.Name, Tags: s.Tags, Version: cfg.Version, Host: host(), Target: target.json(),
 		Clocks: run.Clocks{Source: "CLOCK_MONOTONIC", KernelTimes: false},
 		Agents: 1, ScenarioHash: s.Hash(), Start: c.Start().UTC(), Input: &k.input,
 	}, text)
@@ -196,6 +197,7 @@ type keeper struct {
 	cfg      *Config
 	scenario *scenario.Scenario
 	plan     []load.Step
+	target   *Facts
 	clock    *clock.Clock
 	live     *load.Live
 	writer   *run.Writer
@@ -237,6 +239,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		}
 	})
 	watch := startWatch(k.clock.Now, k.clock.Start())
+	canary := stream.NewCanary(stream.Config{Now: k.clock.Now, Start: k.clock.Start()})
 	beside.Go(func() { k.tell(over) })
 
 	res, err := load.Run(ctx, load.Config{
@@ -254,7 +257,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		Begun: func(s load.StepResult) { k.begun <- s },
 	})
 	watch.stop()
-	var lags *histogram.Histogram
+	canary.Stop()
 	k.completed = err == nil && res.Stopped == load.Completed
 	close(over)
 	beside.Wait()
@@ -263,7 +266,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		_ = w.Update(func(i *run.Info) { i.State, i.Message = run.Failed, err.Error() }) // the first error is told
 		return nil, err
 	}
-	return k.finish(res, watch, lags, closed)
+	return k.finish(res, watch, canary.Lags(), closed)
 }
 
 // finish makes the summary of a run that is over and writes it.
@@ -304,7 +307,10 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	default:
 		state = run.Failed
 	}
-	if err := w.Update(func(i *run.Info) { i.State, i.Message, i.End, i.Input = state, out.Message, &end, in }); err != nil {
+	if err := w.Update(func(i *run.Info) {
+		i.State, i.Message, i.End, i.Input = state, out.Message, &end, in
+		i.Target = k.connected(res.Endpoints)
+	}); err != nil {
 		return nil, errors.Join(closed, err)
 	}
 	saved, err := run.Open(w.Dir())
@@ -327,6 +333,18 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 		}),
 	)
 	return out, errors.Join(closed, err)
+}
+
+// connected adds what became of the connections to what is known of the target.
+func (k *keeper) connected(ends []stream.EndpointStats) json.RawMessage {
+	f := k.target
+	for _, e := range ends {
+		f.Connections = append(f.Connections, Connections{
+			Host: e.Host, Opened: e.Opened, Reused: e.Reused, IdleDeaths: e.IdleDeaths, SentAgain: e.Stale,
+			LateEnds: e.LateEnds, ReuseOff: e.ReuseOff, Addresses: e.Addresses,
+		})
+	}
+	return f.json()
 }
 
 // tell keeps run.json up to date with the steps that begin, and tells of the
