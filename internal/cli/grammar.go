@@ -6,6 +6,7 @@ import (
 
 // grammar is every command. Its struct is the command line, its tags the help.
 type grammar struct {
+	Demo       demoCmd       `cmd:"" help:"A simulated engine, a minute of mixed load against it, and the report. No network, no keys, no files needed."`
 	Run        runCmd        `cmd:"" help:"One measured run against an endpoint. Without a file, flags make the scenario."`
 	Report     reportCmd     `cmd:"" help:"The report of a saved run."`
 	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"plimsoll/internal/conduct"
 	"plimsoll/internal/record"
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
@@ -162,9 +164,71 @@ func (a *app) openRun(dir string) (*opened, error) {
 	if text, err := saved.Scenario(); err == nil {
 		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: a.env.lookup}); err == nil {
 			about.URL, about.API, about.Model = strings.Join(s.Target.URL, ", "), s.Target.API, s.Target.Model
+			about.Load = describeLoad(&s.Load)
+		}
+	}
+	var facts conduct.Facts
+	if json.Unmarshal(info.Target, &facts) == nil {
+		for _, c := range facts.Connections {
+			about.Connections = append(about.Connections, describeConnections(&c))
 		}
 	}
 	return &opened{saved: saved, about: about}, nil
+}
+
+// describeLoad names the load of a scenario in a few words.
+func describeLoad(l *scenario.Load) string {
+	var levels []string
+	for _, n := range l.Users {
+		levels = append(levels, fmt.Sprint(n))
+	}
+	for _, r := range l.Rate {
+		levels = append(levels, report.Figure(r))
+	}
+	if len(levels) > 6 {
+		levels = append(append(levels[:3:3], "..."), levels[len(levels)-1])
+	}
+	text := strings.Join(levels, ", ")
+	switch {
+	case len(l.Rate) > 0:
+		text += " requests/s, " + l.Arrival
+	case text == "1":
+		text += " user"
+	default:
+		text += " users"
+	}
+	if l.MaxInFlight > 0 {
+		text += ", at most " + report.Count(l.MaxInFlight) + " in flight"
+	}
+	return text
+}
+
+// describeConnections says what became of the connections to one host.
+func describeConnections(c *conduct.Connections) string {
+	s := fmt.Sprintf("%s: %s opened, reused for %s", c.Host, plural(int(c.Opened), "connection"), plural(int(c.Reused), "request"))
+	if len(c.Addresses) > 1 {
+		var total, most int64
+		for _, n := range c.Addresses {
+			total, most = total+n, max(most, n)
+		}
+		s += fmt.Sprintf(", over %d addresses", len(c.Addresses))
+		if float64(most) > 1.5*float64(total)/float64(len(c.Addresses)) {
+			s += fmt.Sprintf(" UNEVENLY: one got %s of them", report.Percent(float64(most)/float64(total)))
+		}
+	}
+	if c.IdleDeaths > 0 {
+		s += fmt.Sprintf("; %s closed by the server while idle", report.Count(c.IdleDeaths))
+	}
+	if c.SentAgain > 0 {
+		s += fmt.Sprintf("; %s sent again since the reused connection was dead", plural(int(c.SentAgain), "request"))
+	}
+	if c.LateEnds > 0 {
+		s += fmt.Sprintf("; %s stayed open after the answer", report.Count(c.LateEnds))
+	}
+	if c.ReuseOff {
+		s += "; the server keeps none, so none was reused any more"
+	}
+	return s
 }
 
 func noteText(n run.Note) string { return fmt.Sprintf("%s: %s", n.Part, n.Text) }

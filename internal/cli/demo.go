@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/twin"
+)
+
+// The demo's engine and load: short and long questions at a rate that keeps a
+// handful of them in flight.
+const (
+	demoModel  = "llama-3.1-8b"
+	demoGPU    = "h100"
+	demoRate   = "5"
+	demoPrompt = "lognormal:p50=400,p99=4000"
+	demoOutput = "lognormal:p50=120,p99=800"
+	demoSLO    = "ttft.p95=500ms,tpot.mean=20ms"
+	demoWarmup = 5 * time.Second
+)
+
+type demoCmd struct {
+	Duration  time.Duration `name:"duration" default:"50s" placeholder:"D" help:"Length of the measured window."`
+	Out       string        `name:"out" default:"runs" placeholder:"DIR" help:"Folder of runs."`
+	Seed      uint64        `name:"seed" default:"1" placeholder:"N" help:"Equal seeds make equal questions at equal times."`
+	NoBrowser bool          `name:"no-browser" help:"Open no browser. There is no dashboard yet, so none is opened anyway."`
+	Quiet     bool          `name:"quiet" group:"output" help:"No progress."`
+	outputFlag
+}
+
+func (*demoCmd) Help() string {
+	return "The twin listens on a free port of this machine alone. Questions of mixed lengths arrive at random, about 5 a second; what is printed at the end is what \"plimsoll run\" prints for a real endpoint."
+}
+
+func (*demoCmd) Examples() []string {
+	return []string{"plimsoll demo", "plimsoll demo --duration 10s --quiet"}
+}
+
+func (c *demoCmd) Run(a *app) error {
+	if c.Duration <= 0 {
+		return usagef("demo: --duration %s: want a duration above 0", c.Duration)
+	}
+	url, stop, err := startTwin(a.hard, twin.ServerConfig{Model: demoModel, GPU: demoGPU, Seed: c.Seed})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	set := func(path, value string) scenario.Setting {
+		return scenario.Setting{Path: path, Value: value, Origin: "demo"}
+	}
+	s, err := a.readScenario("", []scenario.Setting{
+		set("name", "demo"),
+		set("seed", fmt.Sprint(c.Seed)),
+		set("target.url", url),
+		set("target.ignore-eos", "true"),
+		set("users.prompt-tokens", demoPrompt),
+		set("users.output-tokens", demoOutput),
+		set("load.rate", demoRate),
+		set("load.warmup", min(demoWarmup, c.Duration/4).String()),
+		set("load.duration", c.Duration.String()),
+		set("load.drain", "20s"),
+		set("guards.slo", demoSLO),
+		set("data.out", c.Out),
+	})
+	if err != nil {
+		return err
+	}
+	if !c.Quiet {
+		_, _ = fmt.Fprintf(a.env.Stderr, "a simulated %s on one %s at %s, %s questions a second for %s\n",
+			demoModel, demoGPU, url, demoRate, c.Duration)
+	}
+	err = a.measure(s, c.Output, c.Quiet)
+	code, ok := err.(exitCode) //nolint:errorlint // measure returns it bare
+	if !ok {
+		return err
+	}
+	if c.Output == "text" {
+		_, _ = fmt.Fprint(a.env.Stdout, "\nthis again      plimsoll report latest\nyour endpoint   plimsoll run --url http://HOST:PORT --users 4 --duration 30s\n")
+	}
+	if code == exitMissed {
+		// The demo's service levels are not the user's.
+		return nil
+	}
+	return code
+}
+
+// startTwin serves a twin on a free loopback port until ctx ends or stop is
+// called, which waits for its end.
+func startTwin(ctx context.Context, cfg twin.ServerConfig) (url string, stop func(), err error) {
+	s, err := twin.NewServer(cfg)
+	if err != nil {
+		return "", nil, fmt.Errorf("start the twin: %w", err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("start the twin: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// It ends with its context; until then a failure to accept shows in the run.
+		_ = s.Serve(ctx, l)
+	}()
+	return "http://" + l.Addr().String(), func() { cancel(); <-done }, nil
+}
