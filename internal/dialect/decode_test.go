@@ -304,3 +304,122 @@ func TestEvents(t *testing.T) {
 		})
 	}
 }
+
+func TestBody(t *testing.T) {
+	u := unknown
+	mark := func(choice uint8, c record.Channel, n uint32) []Mark { return []Mark{{choice, c, n}} }
+	long := strings.Repeat("é", 400)
+	tests := []struct {
+		name, body string
+		api        API
+		want       heard
+	}{
+		{
+			name: "chat", body: "\xef\xbb\xbf" + `{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"hello","refusal":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n",
+			want: heard{Marks: mark(0, record.Content, 5), Text: []string{"hello"}, Usage: Usage{5, u, 1, u}, Finish: "stop", Finished: true},
+		},
+		{
+			name: "completions", api: OpenAICompletions, body: `{"choices":[{"text":"a","index":1,"finish_reason":"length"},{"text":"b","index":0,"finish_reason":"stop"}],"error":null}`,
+			want: heard{Marks: []Mark{{1, record.Content, 1}, {0, record.Content, 1}}, Text: []string{"b", "a"}, Usage: noUsage, Finish: "stop", Finished: true},
+		},
+		{
+			name: "choices without an index, by place", body: `{"choices":[{"message":{"content":"a"}},{"message":{"content":"b"}}]}`,
+			want: heard{Marks: []Mark{{0, record.Content, 1}, {1, record.Content, 1}}, Text: []string{"a", "b"}, Usage: noUsage},
+		},
+		{
+			name: "reasoning and tool calls without an index", body: `{"choices":[{"message":{"content":null,"reasoning_content":"hm","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},{"id":"2","function":{"name":"g","arguments":""}}]},"finish_reason":"tool_calls"}]}`,
+			want: heard{
+				Marks: mark(0, record.Reasoning|record.ToolCall, 6), Reason: []string{"hm"}, Calls: []Call{{"1", "f", "{}"}, {"2", "g", ""}},
+				Usage: noUsage, Finish: "tool_calls", Finished: true,
+			},
+		},
+		{
+			name: "no output", body: `{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":0}}`,
+			want: heard{Usage: Usage{3, u, 0, u}},
+		},
+		{name: "empty", body: "", want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "login page", body: "<!DOCTYPE html><html><body>Sign in</body></html>", want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "other JSON", body: `{"status":"ok"}`, want: heard{Usage: noUsage, Bad: true}},
+		{name: "null", body: `null`, want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "a number", body: `7`, want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "list", body: `[1,2]`, want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "cut", body: `{"choices":[{"message":{"content":"hel`, want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{name: "events", body: "data: {\"choices\":[]}\n\n", want: heard{Usage: noUsage, Bad: true, Fallbacks: 1}},
+		{
+			name: "error object", body: `{"error":{"message":"` + long + `","type":"overloaded_error","code":529}}`,
+			want: heard{Usage: noUsage, Err: true, Message: long[:512], Type: "overloaded_error"},
+		},
+		{
+			name: "error object cut inside a character", body: `{"error":{"message":"x` + long + `"}}`,
+			want: heard{Usage: noUsage, Err: true, Message: "x" + long[:510]},
+		},
+		{name: "error text", body: `{"error":"no such model"}`, want: heard{Usage: noUsage, Err: true, Message: "no such model"}},
+		{name: "error number", body: `{"error":17}`, want: heard{Usage: noUsage, Err: true, Message: "17"}},
+		{name: "error without a message", body: `{"error":{"code":"x"}}`, want: heard{Usage: noUsage, Err: true, Message: `{"code":"x"}`, Type: "x"}},
+		{name: "empty error", body: `{"error":{}}`, want: heard{Usage: noUsage, Err: true, Message: "error without a message"}},
+		{name: "error in a list", body: `[{"error":{"message":"m","status":"UNAVAILABLE"}}]`, want: heard{Usage: noUsage, Err: true, Message: "m", Type: "UNAVAILABLE", Fallbacks: 1}},
+		{name: "detail", body: `{"detail":"Not Found"}`, want: heard{Usage: noUsage, Err: true, Message: "Not Found"}},
+		{name: "detail list", body: `{"detail":[{"msg":"field required"}]}`, want: heard{Usage: noUsage, Err: true, Message: `[{"msg":"field required"}]`}},
+		{name: "message", body: `{"message":"limit","code":"rate_limit"}`, want: heard{Usage: noUsage, Err: true, Message: "limit", Type: "rate_limit"}},
+		{name: "broken UTF-8 in an error", body: "{\"error\":\"a\xff\xfe\"}", want: heard{Usage: noUsage, Err: true, Message: "a\ufffd\ufffd"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			api := tt.api
+			if api == "" {
+				api = OpenAIChat
+			}
+			var d Decoder
+			for range 2 { // the second time with used buffers
+				d.Reset(api, true)
+				var got heard
+				delta := d.Body([]byte(tt.body))
+				got.Marks, got.Err = append(got.Marks, delta.Marks...), delta.Err
+				got.fill(&d)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Fatalf("want -, got +\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// Output that nobody sane sends costs no more than its own size.
+func TestHostileSizes(t *testing.T) {
+	big := strings.Repeat("x", 8<<20)
+	var d Decoder
+	d.Reset(OpenAIChat, true)
+	h := hear(&d, chatChunk(`{"content":"`+big+`"}`, "null"), chatChunk(`{"content":"`+big+`"}`, "null"))
+	if len(h.Text[0]) != 2*len(big) || h.Fallbacks != 0 {
+		t.Errorf("text of %d bytes, %d fallbacks", len(h.Text[0]), h.Fallbacks)
+	}
+	if cap(d.prefix)+cap(d.suffix) > 4*templateLimit {
+		t.Errorf("%d bytes of template", cap(d.prefix)+cap(d.suffix))
+	}
+	// What was grown for it is not kept for the next answer.
+	d.Reset(OpenAIChat, true)
+	if len(d.text) != 0 || cap(d.text) == 0 || cap(d.text[:1][0]) != 0 {
+		t.Error("a huge text buffer was kept")
+	}
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	h = hear(&d, `{"x":`+deep+`,"choices":[{"delta":{"content":"a"}}]}`, `{"choices":`+deep+`}`, strings.Repeat(`{"choices":[`, 100_000), strings.Repeat("\n", 1<<20))
+	if len(h.Text) != 1 || h.Text[0] != "a" || !h.Bad {
+		t.Errorf("text %q, bad %v", h.Text, h.Bad)
+	}
+	d.Reset(OpenAIChat, true)
+	var calls strings.Builder
+	for i := range 5000 {
+		if i > 0 {
+			calls.WriteByte(',')
+		}
+		calls.WriteString(`{"index":` + string(appendInt(nil, int64(i))) + `,"function":{"name":"f"}}`)
+	}
+	h = hear(&d, chatChunk(`{"tool_calls":[`+calls.String()+`]}`, "null"))
+	if len(h.Calls) != maxCalls || h.Marks[0].TextBytes != 5000 {
+		t.Errorf("%d calls, marks %v", len(h.Calls), h.Marks)
+	}
+	h = hear(&d, `{"error":"`+big+`"}`)
+	if len(h.Message) != MessageLimit {
+		t.Errorf("message of %d bytes", len(h.Message))
+	}
+}

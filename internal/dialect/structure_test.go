@@ -19,7 +19,9 @@ type jsonText struct {
 
 func (j *jsonText) pick(s ...string) string { return rapid.SampledFrom(s).Draw(j.t, "pick") }
 
-func (j *jsonText) chance(percent int) bool { return rapid.IntRange(0, 99).Draw(j.t, "chance") < percent }
+func (j *jsonText) chance(percent int) bool {
+	return rapid.IntRange(0, 99).Draw(j.t, "chance") < percent
+}
 
 func (j *jsonText) write(s string) {
 	j.b.WriteString(s)
