@@ -30,21 +30,45 @@ type Decoder struct {
 	chunk chunk
 	marks []Mark
 	res   Result
-	// output is true when any mark was seen.
-	output bool
-	usage  Usage
+	// output is true when any mark was seen; seen and ended are sets of the
+	// choices that were seen and that gave a reason.
+	output      bool
+	seen, ended choices
+	usage       Usage
 
 	text, reasoning, refusal [][]byte
 	calls                    []callText
 
-	// The last chunk that held exactly one text, without that text. A chunk
-	// with the same bytes around its text means the same but for the text.
-	learnt         bool
-	prefix, suffix []byte
-	mark           Mark
-	into           pieceKind
-	cumulative     int32
+	// The last chunk that held exactly one text, without that text and without
+	// its running counts. A chunk with the same bytes around them means the same
+	// but for them: literals[from:to] lies before each hole and the rest of
+	// literals behind the last.
+	learnt   bool
+	literals []byte
+	holes    [4]hole
+	nHoles   int
+	mark     Mark
+	into     pieceKind
 }
+
+// hole is a part of a chunk that differs from one chunk to the next.
+type hole struct {
+	to   int // the end in Decoder.literals of what lies before it
+	kind holeKind
+}
+
+type holeKind uint8
+
+const (
+	holeText   holeKind = iota
+	holeCount           // completion tokens
+	holeDigits          // a number that does not matter
+)
+
+// choices is a set of indices of choices.
+type choices [4]uint64
+
+func (c *choices) add(i uint8) { c[i/64] |= 1 << (i % 64) }
 
 type callText struct {
 	index               int32
@@ -59,6 +83,7 @@ func (d *Decoder) Reset(api API, keepText bool) {
 	d.marks = d.marks[:0]
 	d.res = Result{}
 	d.output, d.learnt = false, false
+	d.seen, d.ended = choices{}, choices{}
 	d.usage = Usage{record.Unknown, record.Unknown, record.Unknown, record.Unknown}
 	d.text, d.reasoning, d.refusal = recycle(d.text), recycle(d.reasoning), recycle(d.refusal)
 	d.calls = d.calls[:0]
@@ -80,8 +105,10 @@ func recycle(t [][]byte) [][]byte {
 // call. An event that is no JSON at all makes Result.Bad true.
 func (d *Decoder) Event(name, data []byte) Delta {
 	d.marks = d.marks[:0]
-	if len(name) == 0 && d.learnt && d.fast(data) {
-		return Delta{Marks: d.marks, Cumulative: d.cumulative}
+	if len(name) == 0 && d.learnt {
+		if cumulative, ok := d.fast(data); ok {
+			return Delta{Marks: d.marks, Cumulative: cumulative}
+		}
 	}
 	out := Delta{Cumulative: record.Unknown}
 	switch string(name) {
@@ -110,7 +137,6 @@ func (d *Decoder) event(data []byte, out *Delta, split bool) {
 		return
 	}
 	d.chunk.reset()
-	d.learnt = false
 	if !d.chunk.walk(data, d.api, false) || !d.chunk.sound(data) {
 		d.chunk.reset()
 		d.res.Fallbacks++
@@ -194,10 +220,11 @@ func (d *Decoder) commit(data []byte, out *Delta) {
 	}
 	for i := range c.choices {
 		f := c.choices[i].finish
+		d.seen.add(c.choices[i].index)
 		if f == "" {
 			continue
 		}
-		d.res.Finished = true
+		d.ended.add(c.choices[i].index)
 		if c.choices[i].index == 0 && d.res.Finish == "" {
 			d.res.Finish = f
 		}
@@ -344,7 +371,7 @@ func (d *Decoder) addCall(index int32) *callText {
 // learn remembers the bytes around the only text of a chunk.
 func (d *Decoder) learn(data []byte) {
 	c := &d.chunk
-	if len(c.choices) != 1 || len(c.pieces) != 1 || c.choices[0].finish != "" || c.err != nil || c.isError {
+	if len(c.choices) != 1 || len(c.pieces) != 1 || c.choices[0].finish != "" || c.err != nil || c.isError || c.nNumbers > len(c.numbers) {
 		return
 	}
 	p := &c.pieces[0]
@@ -352,77 +379,98 @@ func (d *Decoder) learn(data []byte) {
 	if channel == 0 || channel == record.ToolCall || p.decoded || len(data)-(p.end-p.start) > templateLimit {
 		return
 	}
-	d.prefix = append(d.prefix[:0], data[:p.start]...)
-	d.suffix = append(d.suffix[:0], data[p.end:]...)
+	d.literals, d.nHoles = d.literals[:0], 0
+	from, n := 0, 0
+	for text := true; text || n < c.nNumbers; {
+		start, end, kind := p.start, p.end, holeText
+		if !text || n < c.nNumbers && c.numbers[n].start < p.start {
+			start, end, kind = c.numbers[n].start, c.numbers[n].end, holeDigits
+			if c.numbers[n].counts {
+				kind = holeCount
+			}
+			n++
+		} else {
+			text = false
+		}
+		d.literals = append(d.literals, data[from:start]...)
+		d.holes[d.nHoles] = hole{to: len(d.literals), kind: kind}
+		d.nHoles++
+		from = end
+	}
+	d.literals = append(d.literals, data[from:]...)
 	d.mark = Mark{Choice: c.choices[0].index, Channel: channel}
 	d.into = p.kind
-	d.cumulative = record.Unknown
-	if c.hasUsage && c.usage.Completion > 0 {
-		d.cumulative = c.usage.Completion
-	}
 	d.learnt = true
 }
 
-// fast reads a chunk that has the learnt bytes around its text. It changes
-// nothing when it returns false.
-func (d *Decoder) fast(data []byte) bool {
-	p, s := len(d.prefix), len(data)-len(d.suffix)
-	if s < p || string(data[:p]) != string(d.prefix) || string(data[s:]) != string(d.suffix) {
-		return false
-	}
-	raw := data[p:s]
-	n := len(raw)
-	var or byte
-	for _, c := range raw {
-		if c == '"' || c == '\\' {
-			return d.fastEscaped(raw)
+// fast reads a chunk that has the learnt bytes around its text and counts. It
+// changes nothing when it returns false.
+func (d *Decoder) fast(data []byte) (cumulative int32, ok bool) {
+	at, from := 0, 0
+	var raw []byte
+	var escaped bool
+	completion := record.Unknown
+	for i := range d.nHoles {
+		h := &d.holes[i]
+		n := h.to - from
+		if len(data)-at <= n || string(data[at:at+n]) != string(d.literals[from:h.to]) {
+			return 0, false
 		}
-		or |= c
+		at, from = at+n, h.to
+		switch h.kind {
+		case holeText:
+			end := 0
+			if end, escaped = str(data, at); end < 0 {
+				return 0, false
+			}
+			raw = data[at:end]
+			at = end
+		case holeCount:
+			var n int32
+			if n, at = count(data, at); n < 0 {
+				return 0, false
+			}
+			completion = max(completion, n)
+		default:
+			start := at
+			for at < len(data) && data[at] >= '0' && data[at] <= '9' {
+				at++
+			}
+			if at == start {
+				return 0, false
+			}
+		}
 	}
-	if or >= 0x80 && !validUTF8(raw) {
-		return d.fastEscaped(raw)
+	if string(data[at:]) != string(d.literals[from:]) {
+		return 0, false
 	}
+	n := len(raw)
+	if escaped || !plain(raw) {
+		escaped = true
+		if n, ok = textLen(raw); !ok {
+			return 0, false
+		}
+	}
+	cumulative = record.Unknown
+	if completion > 0 {
+		cumulative = completion
+	}
+	d.usage.Completion = max(d.usage.Completion, completion)
 	if n == 0 {
-		return true
+		return cumulative, true
 	}
 	if d.keep {
 		t := d.target()
-		*t = append(*t, raw...)
+		if escaped {
+			*t, _ = appendText(*t, raw)
+		} else {
+			*t = append(*t, raw...)
+		}
 	}
 	d.output = true
 	d.mark.TextBytes = uint32(n)
 	d.marks = append(d.marks, d.mark)
-	return true
-}
-
-// fastEscaped is fast for a text with escapes or invalid UTF-8.
-func (d *Decoder) fastEscaped(raw []byte) bool {
-	if end, _ := str(raw, 0); end >= 0 {
-		return false // a quote inside: the text is not what it looks like
-	}
-	if raw[len(raw)-1] == '\\' && oddBackslashes(raw) {
-		return false // the quote behind it is escaped
-	}
-	n, ok := textLen(raw)
-	if !ok {
-		return false
-	}
-	if d.keep {
-		t := d.target()
-		*t, _ = appendText(*t, raw)
-	}
-	d.output = true
-	d.mark.TextBytes = uint32(n)
-	d.marks = append(d.marks, d.mark)
-	return true
-}
-
-func oddBackslashes(raw []byte) bool {
-	n := 0
-	for n < len(raw) && raw[len(raw)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
+	return cumulative, true
 }
 
 func (d *Decoder) target() *[]byte {
@@ -441,6 +489,7 @@ func (d *Decoder) target() *[]byte {
 func (d *Decoder) Result() *Result {
 	r := &d.res
 	r.Usage = d.usage
+	r.Finished = d.ended != choices{} && d.ended == d.seen
 	if r.Usage.Prompt == 0 { // no prompt is empty: the server did not count
 		r.Usage.Prompt = record.Unknown
 	}

@@ -97,10 +97,11 @@ func TestEvents(t *testing.T) {
 			events: []string{
 				chatChunk(`{"reasoning":"x","reasoning_content":"x"}`, "null"), chatChunk(`{"reasoning_content":"y","reasoning":"y"}`, "null"),
 				chatChunk(`{"reasoning":"z"}`, "null"), chatChunk(`{"thinking":"w","reasoning":""}`, "null"),
+				chatChunk(`{"reasoning":"not this","reasoning_content":"v"}`, "null"), chatChunk(`{"reasoning_content":"u","reasoning":"not this"}`, "null"),
 			},
 			want: heard{
-				Marks:      []Mark{{0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}},
-				Cumulative: []int32{u, u, u, u}, Reason: []string{"xyzw"}, Usage: noUsage,
+				Marks:      []Mark{{0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}, {0, record.Reasoning, 1}},
+				Cumulative: []int32{u, u, u, u, u, u}, Reason: []string{"xyzwvu"}, Usage: noUsage,
 			},
 		},
 		{
@@ -132,10 +133,11 @@ func TestEvents(t *testing.T) {
 			events: []string{
 				chatChunk(`{"tool_calls":[{"function":{"name":"a","arguments":"{}"},"id":"1"}]}`, "null"),
 				chatChunk(`{"tool_calls":[{"function":{"name":"b","arguments":{"k":[1]}},"id":"2"}]}`, "null"),
+				chatChunk(`{"tool_calls":[{"function":{"name":"c","arguments":"{}"},"id":"3"}]}`, "null"),
 			},
 			want: heard{
-				Marks: []Mark{{0, record.ToolCall, 3}, {0, record.ToolCall, 10}}, Cumulative: []int32{u, u}, Usage: noUsage,
-				Calls: []Call{{"1", "a", "{}"}, {"2", "b", `{"k":[1]}`}}, Fallbacks: 1,
+				Marks: []Mark{{0, record.ToolCall, 3}, {0, record.ToolCall, 10}, {0, record.ToolCall, 3}}, Cumulative: []int32{u, u, u}, Usage: noUsage,
+				Calls: []Call{{"1", "a", "{}"}, {"2", "b", `{"k":[1]}`}, {"3", "c", "{}"}}, Fallbacks: 1,
 			},
 		},
 		{
@@ -166,6 +168,33 @@ func TestEvents(t *testing.T) {
 			},
 		},
 		{
+			name: "running usage in chunks that are alike",
+			events: []string{
+				`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}`,
+				`{"choices":[{"delta":{"content":"b"}}],"usage":{"prompt_tokens":9,"completion_tokens":10,"total_tokens":19}}`,
+				`{"choices":[{"delta":{"content":""}}],"usage":{"prompt_tokens":9,"completion_tokens":11,"total_tokens":20}}`,
+				`{"choices":[{"delta":{"content":"\n"}}],"usage":{"prompt_tokens":9,"completion_tokens":12.0,"total_tokens":21}}`,
+				`{"choices":[{"delta":{"content":"\n"}}],"usage":{"prompt_tokens":9,"completion_tokens":0,"total_tokens":9}}`,
+			},
+			want: heard{
+				Marks: []Mark{content(1), content(1), content(1), content(1)}, Cumulative: []int32{9, 10, 11, 12, u}, Text: []string{"ab\n\n"},
+				Usage: Usage{9, u, 12, u}, Fallbacks: 1,
+			},
+		},
+		{
+			name: "counts that are read by what was learnt",
+			events: []string{
+				`{"choices":[{"delta":{"content":""},"usage":{"completion_tokens":1}}],"usage":{"completion_tokens":0}}`,
+				`{"choices":[{"delta":{"content":"b"},"usage":{"completion_tokens":9}}],"usage":{"completion_tokens":2}}`,
+			},
+			want: heard{Marks: []Mark{content(1)}, Cumulative: []int32{1, 9}, Text: []string{"b"}, Usage: Usage{u, u, 9, u}},
+		},
+		{
+			name:   "zeros beside a text that is read by what was learnt",
+			events: []string{`{"choices":[{"delta":{"content":""}}],"usage":{"completion_tokens":0}}`, `{"choices":[{"delta":{"content":"b"}}],"usage":{"completion_tokens":0}}`},
+			want:   heard{Marks: []Mark{content(1)}, Cumulative: []int32{u, u}, Text: []string{"b"}, Usage: noUsage},
+		},
+		{
 			name:   "other places of usage",
 			events: []string{`{"x_groq":{"id":"r","usage":{"prompt_tokens":3,"completion_tokens":4}}}`, `{"choices":[{"index":0,"delta":{},"usage":{"cached_tokens":2,"reasoning_tokens":1}}]}`, `{"usage":{"prompt_cache_hit_tokens":3}}`},
 			want:   heard{Cumulative: []int32{4, u, u}, Usage: Usage{3, 3, 4, 1}},
@@ -180,8 +209,8 @@ func TestEvents(t *testing.T) {
 		},
 		{
 			name:   "counts that are none",
-			events: []string{`{"usage":{"prompt_tokens":-4,"completion_tokens":2.5}}`, `{"usage":{"prompt_tokens":1e99,"completion_tokens":"7"}}`, `{"usage":{"prompt_tokens":5.0,"completion_tokens":3000000000}}`, `{"usage":7}`},
-			want:   heard{Cumulative: []int32{u, u, u, u}, Usage: Usage{5, u, u, u}, Fallbacks: 4},
+			events: []string{`{"usage":{"prompt_tokens":-4,"completion_tokens":2.5}}`, `{"usage":{"prompt_tokens":1e99,"completion_tokens":"7"}}`, `{"usage":{"prompt_tokens":5.0,"completion_tokens":3000000000}}`, `{"usage":7}`, `{"usage":{"completion_tokens":4294967299}}`},
+			want:   heard{Cumulative: []int32{u, u, u, u, u}, Usage: Usage{5, u, u, u}, Fallbacks: 5},
 		},
 		{
 			name: "two choices, also in one event",
@@ -191,8 +220,17 @@ func TestEvents(t *testing.T) {
 			},
 			want: heard{
 				Marks: []Mark{{1, record.Content, 1}, content(1), {1, record.Content, 2}}, Cumulative: []int32{u, u, u},
-				Text: []string{"a", "xyz"}, Usage: noUsage, Finished: true,
+				Text: []string{"a", "xyz"}, Usage: noUsage, // choice 0 is not at its end
 			},
+		},
+		{
+			name:   "two choices, both at their end",
+			events: []string{`{"choices":[{"index":1,"finish_reason":"stop"},{"index":0,"delta":{},"finish_reason":"length"}]}`},
+			want:   heard{Cumulative: []int32{u}, Usage: noUsage, Finish: "length", Finished: true},
+		},
+		{
+			name: "an answer that the server gave up", events: []string{chatChunk(`{"content":"a"}`, "abort")},
+			want: heard{Marks: []Mark{content(1)}, Cumulative: []int32{u}, Text: []string{"a"}, Usage: noUsage, Err: true, Finish: "abort", Finished: true, Message: "finish_reason abort", Type: "abort"},
 		},
 		{
 			name:   "finish reason null as a word",
@@ -393,8 +431,8 @@ func TestHostileSizes(t *testing.T) {
 	if len(h.Text[0]) != 2*len(big) || h.Fallbacks != 0 {
 		t.Errorf("text of %d bytes, %d fallbacks", len(h.Text[0]), h.Fallbacks)
 	}
-	if cap(d.prefix)+cap(d.suffix) > 4*templateLimit {
-		t.Errorf("%d bytes of template", cap(d.prefix)+cap(d.suffix))
+	if cap(d.literals) > 2*templateLimit {
+		t.Errorf("%d bytes of template", cap(d.literals))
 	}
 	// What was grown for it is not kept for the next answer.
 	d.Reset(OpenAIChat, true)

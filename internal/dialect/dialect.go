@@ -50,11 +50,16 @@ type Delta struct {
 	// the event had no usage.
 	Cumulative int32
 	// Terminal is true for the event after which nothing more is expected
-	// ([DONE]); Err for an error object.
+	// ([DONE]); Err for an error object, an event named error and the finish
+	// reasons "error" and "abort".
 	Terminal, Err bool
 }
 
-// Usage is a server's token account, record.Unknown where it said nothing.
+// Usage is a server's token account, record.Unknown where it said nothing. Of
+// several accounts of one answer each field is the greatest, never the sum: a
+// server that sends one account per choice (llama-server with n > 1) is taken at
+// the larger one. Cached is part of Prompt, Reasoning of Completion. A prompt of
+// 0 tokens, and a completion of 0 beside output, are unknown.
 type Usage struct {
 	Prompt, Cached, Completion, Reasoning int32
 }
@@ -68,19 +73,20 @@ type Call struct {
 type Result struct {
 	Usage Usage
 	// Finish is the finish reason of choice 0, "" when there was none;
-	// Finished is true when any choice gave one.
+	// Finished is true when every choice that was seen gave one.
 	Finish   string
 	Finished bool
 	// Done is true when the terminal event was seen.
 	Done bool
 	// ErrorMessage and ErrorType come from an error object in the body.
 	ErrorMessage, ErrorType string
-	// Text, Reasoning and Refusal hold the joined output per choice, only when
-	// the decoder keeps text. Calls are the tool calls of choice 0.
+	// Text, Reasoning and Refusal hold the joined output per choice, Calls the
+	// tool calls of choice 0, only when the decoder keeps text.
 	Text, Reasoning, Refusal []string
 	Calls                    []Call
 	// Fallbacks counts events that went to encoding/json.
 	Fallbacks uint32
-	// Bad is true when the body was no body of this API at all.
+	// Bad is true when the body was no body of this API at all, or an event of
+	// a stream was no JSON.
 	Bad bool
 }

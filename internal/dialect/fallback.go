@@ -63,7 +63,7 @@ func (c *chunk) parse(data []byte, api API, body bool) bool {
 func (c *chunk) parseChoice(o object, pos int, api API, body bool) {
 	n := int32(len(c.choices))
 	c.choices = append(c.choices, choice{index: saturate(pos)})
-	if x := number(o["index"]); x >= 0 {
+	if x := countOf(o["index"]); x >= 0 {
 		c.choices[n].index = saturate(int(x))
 	}
 	c.choices[n].finish = finishReason([]byte(text(o["finish_reason"])))
@@ -97,7 +97,7 @@ func (c *chunk) parseChoice(o object, pos int, api API, body bool) {
 				continue
 			}
 			call := int32(noCall)
-			if x := number(o["index"]); x >= 0 {
+			if x := countOf(o["index"]); x >= 0 {
 				call = x
 			}
 			if !null(o["id"]) {
@@ -171,15 +171,15 @@ func (c *chunk) parseUsage(raw json.RawMessage) {
 	_ = json.Unmarshal(o["completion_tokens_details"], &completion)
 	c.hasUsage = true
 	c.usage.merge(Usage{
-		Prompt:     number(o["prompt_tokens"]),
-		Completion: number(o["completion_tokens"]),
-		Cached:     max(number(prompt["cached_tokens"]), number(o["cached_tokens"]), number(o["prompt_cache_hit_tokens"])),
-		Reasoning:  max(number(completion["reasoning_tokens"]), number(o["reasoning_tokens"])),
+		Prompt:     countOf(o["prompt_tokens"]),
+		Completion: countOf(o["completion_tokens"]),
+		Cached:     max(countOf(prompt["cached_tokens"]), countOf(o["cached_tokens"]), countOf(o["prompt_cache_hit_tokens"])),
+		Reasoning:  max(countOf(completion["reasoning_tokens"]), countOf(o["reasoning_tokens"])),
 	})
 }
 
-// number is raw as a count: a whole number of at most 2^31-1, else Unknown.
-func number(raw json.RawMessage) int32 {
+// countOf is raw as a count: a whole number of at most 2^31-1, else Unknown.
+func countOf(raw json.RawMessage) int32 {
 	if len(raw) == 0 || raw[0] == '"' {
 		return record.Unknown
 	}
@@ -241,7 +241,6 @@ func (d *Decoder) failChunk(out *Delta) {
 func (d *Decoder) fail(data []byte) {
 	data = trim(data)
 	d.chunk.reset()
-	d.learnt = false
 	var out Delta
 	if d.chunk.parse(data, d.api, false) {
 		if d.chunk.err == nil {

@@ -107,13 +107,14 @@ func FuzzEvents(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"}}]}`), []byte(`{"choices":[{"delta":{"content":"a\"}}]}`), []byte(""), false)
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"}}]}`), []byte(`{"choices":[{"delta":{"content":"a\\"}}]}`), []byte(""), false)
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"}}]}`), []byte(`{"choices":[{"delta":{"content":"a","content":"b"}}]}`), []byte(""), false)
+	f.Add([]byte(`{"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}`), []byte(`{"choices":[{"delta":{"content":"b"},"finish_reason":"abort"}]}`), []byte(""), false)
+	f.Add([]byte(`{"choices":[{"delta":{"content":"a"}}],"error":"x"}`), []byte(`{"choices":[{"delta":{"content":"b"}}],"error":"x"}`), []byte(""), false)
 	f.Fuzz(func(t *testing.T, first, second, name []byte, completions bool) {
 		var fresh, warm, bare Decoder
 		for _, d := range []*Decoder{&fresh, &warm, &bare} {
 			d.Reset(api(completions), d != &bare)
 		}
-		play := func(d *Decoder, forget bool) heard {
-			var h heard
+		play := func(d *Decoder, forget bool) (h heard, ends []bool) {
 			for i, e := range [][]byte{first, second, first, second, second, first} {
 				if forget {
 					d.learnt = false
@@ -126,16 +127,20 @@ func FuzzEvents(f *testing.F) {
 				h.Marks = append(h.Marks, delta.Marks...)
 				h.Cumulative = append(h.Cumulative, delta.Cumulative)
 				h.Err = h.Err || delta.Err
+				ends = append(ends, delta.Err, delta.Terminal)
 			}
 			h.fill(d)
-			return h
+			return h, ends
 		}
-		want := play(&fresh, true)
-		got := play(&warm, false)
+		want, wantEnds := play(&fresh, true)
+		got, ends := play(&warm, false)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("forgetting -, learning +\n%s", diff)
 		}
-		got = play(&bare, false)
+		if diff := cmp.Diff(wantEnds, ends); diff != "" {
+			t.Fatalf("ends: forgetting -, learning +\n%s", diff)
+		}
+		got, _ = play(&bare, false)
 		want.Text, want.Reason, want.Deny, want.Calls = nil, nil, nil, nil
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("with text -, without +\n%s", diff)

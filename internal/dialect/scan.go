@@ -52,6 +52,13 @@ type piece struct {
 
 const noCall = -1
 
+// number is the place b[start:end] of a count; counts says that it is that of
+// completion tokens.
+type number struct {
+	start, end int
+	counts     bool
+}
+
 type choice struct {
 	index  uint8
 	finish string
@@ -64,6 +71,9 @@ type chunk struct {
 	// usage is what this chunk said of tokens; hasUsage, that it did.
 	usage    Usage
 	hasUsage bool
+	// numbers are the places of counts in usage that change from chunk to chunk.
+	numbers  [3]number
+	nNumbers int
 	// hasChoices: the key was there and not null.
 	hasChoices bool
 	// isError: an error object. err is the raw value of "error", message,
@@ -73,11 +83,11 @@ type chunk struct {
 }
 
 func (c *chunk) reset() {
-	*c = chunk{
-		choices: c.choices[:0],
-		pieces:  c.pieces[:0],
-		usage:   Usage{record.Unknown, record.Unknown, record.Unknown, record.Unknown},
-	}
+	c.choices, c.pieces = c.choices[:0], c.pieces[:0]
+	c.usage = Usage{record.Unknown, record.Unknown, record.Unknown, record.Unknown}
+	c.nNumbers = 0
+	c.hasUsage, c.hasChoices, c.isError = false, false, false
+	c.err, c.message, c.detail, c.code, c.kind = nil, nil, nil, nil, nil
 }
 
 func (u *Usage) merge(v Usage) {
@@ -412,6 +422,11 @@ func (c *chunk) walkUsage(b []byte, i int) int {
 			bit = keyCompletion
 			n, end = count(b, v)
 			u.Completion = n
+			c.addNumber(number{v, end, true})
+		case "total_tokens":
+			if end = skip(b, v); b[v] >= '0' && b[v] <= '9' {
+				c.addNumber(number{v, end, false})
+			}
 		case "prompt_tokens_details":
 			bit = keyPromptDetails
 			n, end = detail(b, v, "cached_tokens")
@@ -446,6 +461,15 @@ func (c *chunk) walkUsage(b []byte, i int) int {
 	c.hasUsage = true
 	c.usage.merge(u)
 	return i
+}
+
+// addNumber notes a number for learning. Too many, or none, spoil that: the
+// chunk is then like no other.
+func (c *chunk) addNumber(n number) {
+	if c.nNumbers < len(c.numbers) {
+		c.numbers[c.nNumbers] = n
+	}
+	c.nNumbers++
 }
 
 // detail reads one count out of a details object, which may be null.

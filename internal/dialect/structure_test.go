@@ -216,3 +216,33 @@ func TestScanStructures(t *testing.T) {
 		t.Errorf("scanned only %d of %d", scanned, all)
 	}
 }
+
+// A chunk read with what was learnt of one that is nearly the same means what
+// it means alone.
+func TestLearningStructures(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j := jsonText{t: t}
+		j.chunk()
+		one := j.b.String()
+		two := one
+		for range rapid.IntRange(0, 4).Draw(t, "changes") {
+			from := j.pick(` token`, `"a"`, `""`, `\n`, `7`, `96`, `1`, `null`, `}`, `,`)
+			to := j.pick(` token`, `"b"`, `"\"`, `"\\"`, `"\\\"`, `"x","content":"y"`, `8`, `0`, `97`, `1.5`, `-2`, `"`, ``, "\xff")
+			if at := strings.Index(two, from); at >= 0 {
+				two = two[:at] + to + two[at+len(from):]
+			}
+		}
+		var alone, warm Decoder
+		a := api(rapid.Bool().Draw(t, "completions"))
+		alone.Reset(a, true)
+		warm.Reset(a, true)
+		hear(&alone, one)
+		alone.learnt = false
+		hear(&warm, one)
+		want, got := hear(&alone, two), hear(&warm, two)
+		want.Fallbacks, got.Fallbacks = 0, 0
+		if diff := cmp.Diff(want, got); diff != "" && json.Valid([]byte(two)) {
+			t.Fatalf("%s\n%s\nalone -, after the first +\n%s", one, two, diff)
+		}
+	})
+}
