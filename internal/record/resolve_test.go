@@ -208,6 +208,27 @@ func TestResolve(t *testing.T) {
 			tokens: []int32{1, 2, 1, 1}, streamed: 5, first: u, tpot: null, flags: "multi_token_events",
 		},
 		{
+			name:   "two choices, running usage that is not of both",
+			r:      request(146, 9, "stop", []Event{ev(100, 1), {At: 105, Cumulative: 2, Choice: 1}, ev(120, 4)}),
+			tokens: []int32{u, u, u}, streamed: 9, first: u, tpot: null, flags: "multi_token_events",
+		},
+		{
+			name:   "two choices, usage of one of them",
+			r:      request(146, 2, "length", with(evs(100, 105, 110, 115), func(e []Event) { e[1].Choice, e[3].Choice = 1, 1 })),
+			set:    func(r *Request) { r.AskedExact, r.AskedOutput = true, 2 },
+			tokens: []int32{u, u, u, u}, streamed: 2, first: u, tpot: null, flags: "multi_token_events more_events_than_tokens",
+		},
+		{
+			name:   "usage with an end token on the last event only",
+			r:      request(121, 3, "stop", []Event{ev(100, u), ev(120, 3)}),
+			tokens: []int32{1, 1}, streamed: 3, first: 1, basis: BasisFirstEvent, tpot: 10,
+		},
+		{
+			name:   "usage on the first event and at the end",
+			r:      request(121, 9, "stop", []Event{ev(100, 4), ev(120, u)}),
+			tokens: []int32{4, u}, streamed: 9, first: 4, basis: BasisFirstEvent, tpot: 4, flags: "multi_token_events",
+		},
+		{
 			name:   "two choices with an end token each",
 			r:      request(146, 4, "stop", with(evs(100, 105), func(e []Event) { e[1].Choice = 1 })),
 			tokens: []int32{1, 1}, streamed: 4, first: u, tpot: null, flags: "",
