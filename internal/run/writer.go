@@ -36,14 +36,17 @@ const (
 	requestsDir  = "requests"
 )
 
-// Writer writes one run. Add may be called from many goroutines at once, the
-// other methods from one.
+// Writer writes one run. It is safe for concurrent use; nothing may be added
+// after Close.
 type Writer struct {
-	dir  string
-	info Info
+	dir string
 	// create makes the file of a part; tests put a full disk here.
 	create func(name string) (file, error)
 	block  bool
+
+	// infoMu guards info and the writing of run.json; it is taken before mu.
+	infoMu sync.Mutex
+	info   Info
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -127,7 +130,7 @@ func Create(root string, info Info, scenario []byte, options ...Option) (*Writer
 func (w *Writer) Dir() string { return w.dir }
 
 // ID returns the name of the folder, which identifies the run.
-func (w *Writer) ID() string { return w.info.ID }
+func (w *Writer) ID() string { return filepath.Base(w.dir) }
 
 // Add queues a copy of r for writing. When the queue is full, or writing has
 // failed, r is dropped and counted.
@@ -319,6 +322,8 @@ func (w *Writer) merged(err error) {
 
 // Update changes run.json.
 func (w *Writer) Update(change func(*Info)) error {
+	w.infoMu.Lock()
+	defer w.infoMu.Unlock()
 	change(&w.info)
 	return w.writeInfo()
 }

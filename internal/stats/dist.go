@@ -304,7 +304,7 @@ func orderRanks(m int64, q float64) (l, u int64) {
 }
 
 // studentT returns the 97.5 % point of Student's distribution for dof degrees
-// of freedom, at least 3, by its expansion in 1/dof (error below 1 %).
+// of freedom, at least 7, by its expansion in 1/dof (error below 1 %).
 func studentT(dof float64) float64 {
 	z3, z5 := z*z*z, z*z*z*z*z
 	return z + (z3+z)/(4*dof) + (5*z5+16*z3+3*z)/(96*dof*dof)

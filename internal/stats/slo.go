@@ -43,7 +43,7 @@ func (c *Collector) sloMetric(name string) (m metric, fromSchedule, ok bool) {
 }
 
 // ParseStat reads the name of a statistic of a limit: mean, max, or a
-// percentile as p50, p99, p999 or p99.9. Of a percentile it returns the
+// percentile as p50, p99, p99.9 or, from p90 on, p999. Of a percentile it returns the
 // thousandths, of the others 0.
 func ParseStat(s string) (permille int, err error) {
 	if s == "mean" || s == "max" {
@@ -54,7 +54,7 @@ func ParseStat(s string) (permille int, err error) {
 		return 0, fmt.Errorf("read statistic %q: want mean, max or a percentile such as p95", s)
 	}
 	whole, fraction, dotted := strings.Cut(digits, ".")
-	if !dotted && len(digits) == 3 {
+	if !dotted && len(digits) == 3 && digits[0] == '9' {
 		whole, fraction = digits[:2], digits[2:]
 	}
 	if len(fraction) > 1 || dotted && fraction == "" {

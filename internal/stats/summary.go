@@ -317,10 +317,27 @@ func SummarySchema() ([]byte, error) {
 		return nil, fmt.Errorf("derive schema of summary: %w", err)
 	}
 	s.Title = "The figures of a Plimsoll run"
-	s.ID = SummarySchemaName
+	allowNullMaps(s)
+	s.Properties["schema"].Enum = []any{SummarySchemaName}
+	s.Properties["run"].Properties["verdict"].Enum = []any{Valid, ClientBound, Invalid}
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode schema of summary: %w", err)
 	}
 	return append(b, '\n'), nil
+}
+
+// allowNullMaps lets the maps of every Dist below s be null.
+func allowNullMaps(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	for name, p := range s.Properties {
+		if (name == "ci95" || name == "enough") && p.Type == "object" {
+			p.Type, p.Types = "", []string{"null", "object"}
+		}
+		allowNullMaps(p)
+	}
+	allowNullMaps(s.AdditionalProperties)
+	allowNullMaps(s.Items)
 }

@@ -1,0 +1,241 @@
+package stats
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/histogram"
+	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
+)
+
+// healthy returns n ok requests spread over 10 s, each 100 ms long.
+func healthy(n int) []*record.Request {
+	var rs []*record.Request
+	for i := range n {
+		r := streamed(int64(i)*10*sec/int64(n), 50*ms, 100*ms)
+		r.KernelTimes, r.ReadLagMean, r.ReadLagMax = true, 1000, 2000
+		r.Prompt, r.AskedPrompt, r.AskedOutput = 100, 100, 2
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+func TestVerdict(t *testing.T) {
+	lags := func(v time.Duration, n uint64) *histogram.Histogram {
+		h := new(histogram.Histogram)
+		h.RecordN(int64(100*time.Microsecond), 1000-n)
+		h.RecordN(int64(v), n)
+		return h
+	}
+	each := func(rs []*record.Request, f func(r *record.Request)) {
+		for _, r := range rs {
+			f(r)
+		}
+	}
+	share := 0.9
+	f := func(name string, change func(in *Input, rs []*record.Request), want Verdict, reasons string) {
+		t.Helper()
+		in, rs := window(10*sec), healthy(200)
+		change(&in, rs)
+		s := summarize(in, rs...)
+		var got []string
+		for _, r := range s.Run.Reasons {
+			got = append(got, r.Check)
+			if r.Text == "" || strings.Contains(r.Text, "%!") {
+				t.Errorf("%s: text %q", name, r.Text)
+			}
+		}
+		if s.Run.Verdict != want || strings.Join(got, " ") != reasons {
+			t.Errorf("%s: %s for %q, want %s for %q", name, s.Run.Verdict, got, want, reasons)
+		}
+		for _, c := range s.Run.Checks {
+			if c.OK == hasReason(s, c.Check) {
+				t.Errorf("%s: check %+v does not agree with the reasons", name, c)
+			}
+		}
+		strict(t, s)
+	}
+	f("nothing", func(*Input, []*record.Request) {}, Valid, "")
+	f("a good canary", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(time.Second, 9) }, Valid, "")
+	f("a late canary", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(6*time.Millisecond, 11) }, ClientBound, "canary_lag")
+	f("late sends", func(_ *Input, rs []*record.Request) {
+		each(rs[:3], func(r *record.Request) { r.Scheduled -= 6 * ms })
+	}, ClientBound, "send_lag")
+	f("few late sends", func(_ *Input, rs []*record.Request) {
+		each(rs[:2], func(r *record.Request) { r.Scheduled -= 6 * ms })
+	}, Valid, "")
+	f("late sends beside long requests", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) { r.Scheduled -= 6 * ms; r.End += sec })
+	}, Valid, "")
+	f("a cap that was asked for", func(in *Input, rs []*record.Request) {
+		in.MaxInFlight = 10
+		each(rs, func(r *record.Request) { r.Scheduled -= 600 * ms; r.CapWait = 600 * ms })
+	}, Valid, "")
+	f("a busy client with kernel times", func(in *Input, _ []*record.Request) { in.Client.CPUShare = &share }, Valid, "")
+	f("a busy client without", func(in *Input, rs []*record.Request) {
+		in.Client.CPUShare = &share
+		rs[0].KernelTimes = false
+	}, ClientBound, "cpu")
+	f("bounded events", func(_ *Input, rs []*record.Request) {
+		each(rs[:21], func(r *record.Request) { r.Events[0].Bounded = true })
+	}, Valid, "bounded_events")
+	f("few bounded events", func(_ *Input, rs []*record.Request) {
+		each(rs[:20], func(r *record.Request) { r.Events[0].Bounded = true })
+	}, Valid, "")
+	f("a client that falls behind", func(_ *Input, rs []*record.Request) {
+		each(rs[197:], func(r *record.Request) { r.Start = 11 * sec })
+	}, ClientBound, "send_lag achieved_rate")
+	f("a cap that holds requests back", func(in *Input, rs []*record.Request) {
+		in.MaxInFlight = 10
+		each(rs[190:], func(r *record.Request) { r.CapWait = 11*sec - r.Start; r.Start = 11 * sec })
+	}, Valid, "achieved_rate")
+	f("requests that a cap never let go", func(in *Input, rs []*record.Request) {
+		in.MaxInFlight = 10
+		each(rs[190:], func(r *record.Request) {
+			r.Reset()
+			r.Phase, r.Scheduled, r.Status = record.Steady, 9*sec, record.Incomplete
+		})
+	}, Valid, "achieved_rate")
+	f("a failure", func(_ *Input, rs []*record.Request) { rs[0].Status, rs[0].Error = record.Failed, record.Overloaded }, Valid, "failures")
+	f("a short window", func(in *Input, rs []*record.Request) {
+		in.Steps[0].Complete = false
+		rs[0].Status, rs[0].Error = record.Failed, record.Overloaded
+		in.Client.CanaryLag = lags(time.Second, 20)
+	}, Invalid, "failures short_window canary_lag")
+	f("an empty window", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) { r.Phase = record.Warmup })
+	}, Invalid, "empty_window")
+	f("dropped records", func(in *Input, _ []*record.Request) { in.Client.DroppedRecords = 1 }, Invalid, "dropped_records")
+	f("dropped samples", func(in *Input, _ []*record.Request) { in.Client.DroppedSamples = 1 }, Invalid, "dropped_samples")
+	f("another tokenizer", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) {
+			r.Output, r.TokenizerOutput, r.AskedOutput = 100, 97, 100
+		})
+	}, Valid, "token_count")
+	f("nearly the same tokenizer", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) { r.Output, r.TokenizerOutput, r.AskedOutput = 100, 98, 100 })
+	}, Valid, "")
+	f("more events than tokens", func(_ *Input, rs []*record.Request) { rs[5].Flags |= record.MoreEventsThanTokens }, Valid, "more_events_than_tokens")
+	f("short outputs", func(_ *Input, rs []*record.Request) {
+		each(rs[:11], func(r *record.Request) { r.AskedOutput = 3 })
+	}, Valid, "output_length")
+	f("few short outputs", func(_ *Input, rs []*record.Request) {
+		each(rs[:10], func(r *record.Request) { r.AskedOutput = 3 })
+	}, Valid, "")
+	f("other prompts", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) { r.Prompt = 94 })
+	}, Valid, "prompt_length")
+	f("nearly the same prompts", func(_ *Input, rs []*record.Request) {
+		each(rs, func(r *record.Request) { r.Prompt = 105 })
+	}, Valid, "")
+	f("buffered streams", func(_ *Input, rs []*record.Request) {
+		each(rs[:11], func(r *record.Request) { r.Flags |= record.BufferedStream })
+	}, Valid, "buffered_stream")
+}
+
+func TestBufferedStreamsAreInNoPassOrFail(t *testing.T) {
+	var rs []*record.Request
+	for i := range 10 {
+		r := streamed(int64(i)*100*ms, 1000*ms, 1050*ms, 1100*ms)
+		if i < 8 {
+			r = streamed(int64(i)*100*ms, 1700*ms, 1700*ms, 1700*ms)
+			r.Flags |= record.BufferedStream
+		}
+		rs = append(rs, r)
+	}
+	in := window(sec)
+	in.Limits = []scenario.Limit{
+		{Metric: "itl", Stat: "p50", Value: 10 * time.Millisecond},
+		{Metric: "tpot", Stat: "p50", Value: 10 * time.Millisecond},
+		{Metric: "ttft", Stat: "max", Value: 2 * time.Second},
+	}
+	s := summarize(in, rs...)
+	is(t, "tpot as reported", s.Latency.TPOT.P50, known(0))
+	is(t, "itl as reported", s.Latency.ITL.P50, known(0))
+	for i, want := range []float64{50, 50, 1700} {
+		is(t, "limit on "+in.Limits[i].Metric, s.SLO.Limits[i].Value, &want)
+		if s.SLO.Limits[i].Met != (i == 2) {
+			t.Errorf("limit %+v", s.SLO.Limits[i])
+		}
+	}
+	// The eight are good by their ttft, the two are over the limits.
+	is(t, "attainment", s.SLO.Attainment, known(0.8))
+}
+
+func TestFailuresAreInfiniteInPooledLimits(t *testing.T) {
+	var rs []*record.Request
+	for i := range 10 {
+		r := streamed(int64(i)*100*ms, 100*ms, 110*ms, 120*ms)
+		if i == 9 {
+			r = streamed(int64(i)*100*ms, 100*ms, 110*ms)
+			r.Status, r.Error = record.Failed, record.TruncatedStream
+		}
+		rs = append(rs, r)
+	}
+	in := window(sec)
+	for _, stat := range []string{"p50", "p90", "p95", "mean", "max"} {
+		in.Limits = append(in.Limits, scenario.Limit{Metric: "itl", Stat: stat, Value: 20 * time.Millisecond})
+	}
+	s := summarize(in, rs...)
+	for i, met := range []bool{true, true, false, false, false} {
+		if l := s.SLO.Limits[i]; l.Met != met || (l.Value == nil) == met {
+			t.Errorf("limit %+v, want met %v", l, met)
+		}
+	}
+}
+
+func TestStepsAreJudgedByTheWorst(t *testing.T) {
+	in := Input{Steps: []StepInput{{Users: 1, Start: 0, End: 10 * sec, Complete: true}, {Users: 2, Start: 10 * sec, End: 20 * sec, Complete: true}}}
+	in.Limits = []scenario.Limit{{Metric: "ttft", Stat: "p95", Value: 100 * time.Millisecond}}
+	var rs []*record.Request
+	for i := range 100 {
+		rs = append(rs, streamed(int64(i)*90*ms, 50*ms, 60*ms))
+	}
+	for i := range 4 { // too few to show in p95 over both
+		r := streamed(10*sec+int64(i)*sec, 500*ms, 600*ms)
+		r.Step = 1
+		rs = append(rs, r)
+	}
+	s := summarize(in, rs...)
+	is(t, "p95 over both", s.Latency.TTFT.P95, known(50))
+	is(t, "worst p95", s.SLO.Limits[0].Value, known(500))
+	if s.SLO.Met || s.SLO.Limits[0].Met || !s.Steps[0].SLO.Met || s.Steps[1].SLO.Met {
+		t.Errorf("slo is %+v", s.SLO)
+	}
+	is(t, "attainment", s.SLO.Attainment, known(100.0/104))
+	if s.Load.Users != nil || *s.Steps[1].Users != 2 {
+		t.Errorf("users are %v and %v", s.Load.Users, s.Steps[1].Users)
+	}
+	strict(t, s)
+}
+
+func TestParseStat(t *testing.T) {
+	for s, want := range map[string]int{"mean": 0, "max": 0, "p50": 500, "p5": 50, "p05": 50, "p99": 990, "p999": 999, "p99.9": 999, "p97.5": 975, "p995": 995} {
+		if got, err := ParseStat(s); err != nil || got != want {
+			t.Errorf("%s is %d, %v, want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "p", "median", "p0", "p100", "p1000", "p99.99", "p99.", "p-5", "P50", "p5x"} {
+		if got, err := ParseStat(s); err == nil {
+			t.Errorf("%q is %d", s, got)
+		}
+	}
+	if err := CheckLimit(scenario.Limit{Metric: "ttft", Stat: "p95"}); err != nil {
+		t.Error(err)
+	}
+	for _, l := range []scenario.Limit{{Metric: "ttf", Stat: "p95"}, {Metric: "ttft", Stat: "p0"}} {
+		if err := CheckLimit(l); err == nil {
+			t.Errorf("%+v is right", l)
+		}
+	}
+}
+
+func TestCutOfAKilledRun(t *testing.T) {
+	in := Input{Steps: []StepInput{{Start: 0, End: 10 * sec, Complete: true}, {Start: 12 * sec, End: 22 * sec, Complete: true}, {Start: 24 * sec, End: 34 * sec, Complete: true}}}
+	in.Cut(15 * sec)
+	if len(in.Steps) != 2 || !in.Steps[0].Complete || in.Steps[1].Complete || in.Steps[1].End != 15*sec || in.Duration != 15*sec {
+		t.Errorf("cut to %+v", in)
+	}
+}
