@@ -60,7 +60,6 @@ type Engine struct {
 	began    float64
 	batch    Batch
 	plan     []*Seq // the sequences whose chunk is in this step
-	held     []*Seq // the decoding sequences that got nothing in this step
 
 	// Counters are totals since the start.
 	Counters Counters
@@ -159,22 +158,18 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 		return 0, false
 	}
 	e.began = now
-	e.plan, e.held, e.batch.Chunks = e.plan[:0], e.held[:0], e.batch.Chunks[:0]
+	e.plan, e.batch.Chunks = e.plan[:0], e.batch.Chunks[:0]
 	e.batch.Sampled = 0
 
 	budget, preempted := e.scheduleRunning(now)
 	if !preempted {
 		e.scheduleWaiting(now, budget)
 	}
-	decodes := e.decodes - len(e.held)
-	e.batch.Decodes = decodes
+	e.batch.Decodes = e.decodes
 	// The context of a decoding sequence includes the token of this step.
-	e.batch.KV = e.kv + int64(decodes)
-	for _, s := range e.held {
-		e.batch.KV -= int64(s.context(e.tick))
-	}
-	e.batch.Sampled += decodes
-	if decodes == 0 && len(e.plan) == 0 {
+	e.batch.KV = e.kv + int64(e.decodes)
+	e.batch.Sampled += e.decodes
+	if e.decodes == 0 && len(e.plan) == 0 {
 		panic("BUG: a step without work: " + e.String())
 	}
 	e.stepping = true
@@ -242,7 +237,7 @@ func (e *Engine) threshold() int {
 }
 
 // scheduleTight is scheduleRunning one sequence at a time, for steps in which
-// somebody goes without.
+// not everybody finds memory.
 func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 	budget = e.cfg.MaxNumBatchedTokens
 	for _, s := range e.chunks {
@@ -275,10 +270,12 @@ func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 			e.addChunk(s)
 		}
 	}
+	// What running sequences want of the budget never grows between steps, except
+	// for a prompt that was cut short, and that one is the last: so no decoding
+	// sequence ever goes without.
 	for ; s != nil; s = s.next {
 		if s.state == decoding {
-			s.planned = held
-			e.held = append(e.held, s)
+			panic("BUG: a decoding sequence got no token: " + e.String())
 		}
 	}
 	return budget, preempted
@@ -374,13 +371,6 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		panic("BUG: end of a step that was not begun")
 	}
 	e.stepping = false
-	for _, s := range e.held {
-		// It stands still while the tick moves on.
-		*e.phaseAt(s)--
-		s.base++
-		*e.phaseAt(s)++
-		e.finish.fix(s.heap)
-	}
 	e.tick++
 	e.kv += int64(e.batch.Decodes)
 	e.Counters.Steps++
@@ -397,14 +387,11 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 	}
 	if emit != nil {
 		for s := e.running.head; s != nil; s = s.next {
-			if s.state == decoding && s.planned != held {
+			if s.state == decoding {
 				made := int(e.tick - s.base)
 				emit(s, made-1, made == s.Output)
 			}
 		}
-	}
-	for _, s := range e.held {
-		s.planned = 0
 	}
 	for len(e.finish) > 0 && e.finish[0].finishTick() <= e.tick {
 		s := e.finish[0]
@@ -413,9 +400,6 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		e.Counters.Finished++
 	}
 }
-
-// held marks, in planned, a decoding sequence that got nothing in this step.
-const held = -1
 
 // close ends the engine's hold on a sequence.
 func (e *Engine) close(s *Seq, now float64) {

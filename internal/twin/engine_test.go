@@ -147,9 +147,10 @@ func TestScheduler(t *testing.T) {
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 64, Blocks: 4},
 			do: func(tr *trace) {
 				tr.submit("a", 16, 18)
-				tr.submit("b", 16, 18)
-				tr.submit("c", 16, 2)
+				b := tr.submit("b", 16, 18)
+				c := tr.submit("c", 16, 2)
 				tr.steps(25)
+				tr.lines = append(tr.lines, fmt.Sprint("preempted for ", b.Account.Preempted/1e6, " and ", c.Account.Preempted/1e6, " ms"))
 			},
 			// Blocks: 3 prompts of one block, one free. Step 2: a takes the last one, b
 			// finds none and takes c's (the last running), nobody else is admitted.
@@ -179,6 +180,8 @@ func TestScheduler(t *testing.T) {
 				"d0 b:33+0 | b#17. | free 4",
 				"d0 c:17+0 | c#1. | free 4",
 				"idle",
+				// b from the start of step 18 to the end of 19, c from that of 2 to that of 20.
+				"preempted for 20 and 190 ms",
 			},
 		},
 		{
@@ -199,7 +202,7 @@ func TestScheduler(t *testing.T) {
 			},
 		},
 		{
-			name: "a decode behind capped chunks goes without when the budget is spent",
+			name: "decodes behind a capped chunk keep their token, the last chunk gets the rest",
 			cfg:  EngineConfig{MaxNumSeqs: 3, MaxNumBatchedTokens: 20, Blocks: 100, LongPrefill: 10},
 			do: func(tr *trace) {
 				tr.submit("a", 40, 1)
@@ -366,6 +369,15 @@ func TestConservation(t *testing.T) {
 			if n := e.batch.tokens(); n > cfg.MaxNumBatchedTokens || n < 1 {
 				t.Fatalf("step of %d tokens with a budget of %d", n, cfg.MaxNumBatchedTokens)
 			}
+			kv := int64(0)
+			for s := e.running.head; s != nil; s = s.next {
+				if s.state == decoding {
+					kv += int64(s.context(e.tick)) + 1
+				}
+			}
+			if kv != e.batch.KV || e.decodes != e.batch.Decodes {
+				t.Fatalf("batch %+v, decoding contexts sum to %d", e.batch, kv)
+			}
 			now += length
 			sampled := 0
 			e.End(now, func(s *Seq, index int, last bool) {
@@ -420,6 +432,9 @@ func TestConservation(t *testing.T) {
 			}
 			if a.Output != l.tokens {
 				t.Fatalf("account says %d tokens, %d were emitted", a.Output, l.tokens)
+			}
+			if !a.Cancelled && (a.Preempted > 0) != (a.Preemptions > 0) || l.tokens > 0 && a.Preempted > a.Finished-a.Admitted {
+				t.Fatalf("time of preemption: %+v", a)
 			}
 			if l.tokens > 0 {
 				prompts += int64(l.seq.Prompt)

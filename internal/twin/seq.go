@@ -52,8 +52,7 @@ type Seq struct {
 	base int64
 	// redo is when the memory was lost, while tokens are being computed again.
 	redo float64
-	// planned is the chunk of the current step, held while a decoding sequence
-	// goes without.
+	// planned is the chunk of the current step.
 	planned int
 	cancel  bool
 
@@ -124,13 +123,9 @@ func (h *finishHeap) remove(s *Seq) {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	if i < last {
-		h.fix(i)
+		h.down(i)
+		h.up(i)
 	}
-}
-
-func (h finishHeap) fix(i int) {
-	h.down(i)
-	h.up(i)
 }
 
 func (h finishHeap) swap(i, j int) {
