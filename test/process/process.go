@@ -1,0 +1,276 @@
+// Package process runs the real binary for tests: builds it once, starts it as
+// a process with an environment of its own, and ends it. It owns processes that
+// it started and nothing else, and it never looks at what they measured.
+package process
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var binary string
+
+// Main builds the binary and runs the tests of a package; it is what TestMain
+// calls. It returns the exit code.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "plimsoll-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "plimsoll")
+	build := exec.Command("go", "build", "-o", binary, "plimsoll/cmd/plimsoll")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// Result is how a process ended.
+type Result struct {
+	// Code is the exit code, -1 when a signal ended it.
+	Code           int
+	Stdout, Stderr string
+	// Took is the time from start to end.
+	Took time.Duration
+}
+
+// Process is a running binary.
+type Process struct {
+	t        testing.TB
+	cmd      *exec.Cmd
+	began    time.Time
+	out, err output
+	ended    chan struct{}
+}
+
+// output collects what a process prints while others read it.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends p.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String returns everything so far.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Start starts the binary in dir. It is killed when the test ends.
+func Start(t testing.TB, dir string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(binary, args...), began: time.Now(), ended: make(chan struct{})}
+	p.cmd.Dir = dir
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_COLOR=1"}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the state is in cmd.ProcessState
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// Stdout returns what it printed so far.
+func (p *Process) Stdout() string { return p.out.String() }
+
+// Stderr returns what it printed to standard error so far.
+func (p *Process) Stderr() string { return p.err.String() }
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("signal %v: %v", s, err)
+	}
+}
+
+// Running says whether the process has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait returns when the process has ended; one that does not end within limit
+// fails the test with its goroutines.
+func (p *Process) Wait(limit time.Duration) Result {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(limit):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-p.ended:
+		case <-time.After(5 * time.Second):
+		}
+		p.t.Fatalf("plimsoll %s: still running after %v\n%s", strings.Join(p.cmd.Args[1:], " "), limit, tail(p.Stderr()))
+	}
+	return Result{p.cmd.ProcessState.ExitCode(), p.Stdout(), p.Stderr(), time.Since(p.began)}
+}
+
+// Run runs the binary in dir to its end, for at most limit.
+func Run(t testing.TB, dir string, limit time.Duration, args ...string) Result {
+	t.Helper()
+	return Start(t, dir, args...).Wait(limit)
+}
+
+// Must is Run for a process that has to end with exit code 0.
+func Must(t testing.TB, dir string, limit time.Duration, args ...string) Result {
+	t.Helper()
+	r := Run(t, dir, limit, args...)
+	if r.Code != 0 {
+		t.Fatalf("plimsoll %s: exit %d\n%s\n%s", strings.Join(args, " "), r.Code, tail(r.Stderr), tail(r.Stdout))
+	}
+	return r
+}
+
+// Until calls ready until it says true, for at most limit.
+func Until(t testing.TB, limit time.Duration, what string, ready func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %v: %s", limit, what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Summary is what tests read of summary.json.
+type Summary struct {
+	Schema string
+	Run    struct {
+		Verdict string
+		Reasons []struct{ Check, Text string }
+	}
+	Load struct {
+		Offered   *float64 `json:"offered_rps"`
+		Achieved  *float64 `json:"achieved_rps"`
+		Completed *float64 `json:"completed_rps"`
+	}
+	Requests struct {
+		Scheduled, Sent, OK, Error, Cancelled, Incomplete int
+		ByError                                           map[string]int `json:"by_error"`
+	}
+	Tokens struct {
+		Prompt, Output *int64
+		Source         map[string]int
+	}
+	Latency map[string]*Distribution `json:"latency_ms"`
+	Client  struct {
+		Timestamps string
+		Bounded    *float64      `json:"bounded_event_share"`
+		SendLag    *Distribution `json:"send_lag_ms"`
+		ReadLag    *Distribution `json:"read_lag_ms"`
+		CanaryLag  *Distribution `json:"canary_lag_ms"`
+		CPU        *float64      `json:"cpu_share"`
+	}
+}
+
+// Distribution is what tests read of one distribution.
+type Distribution struct {
+	Count               int
+	Mean, Min, P50, P99 *float64
+	Max                 *float64
+}
+
+// ReadSummary reads the summary of a run's folder.
+func ReadSummary(t testing.TB, run string) Summary {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(run, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Summary
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatalf("summary.json: %v\n%s", err, b)
+	}
+	if s.Schema != "plimsoll.summary/1" {
+		t.Fatalf("summary.json has schema %q", s.Schema)
+	}
+	return s
+}
+
+// OnlyRun returns the one run in a folder of runs.
+func OnlyRun(t testing.TB, runs string) string {
+	t.Helper()
+	var found []string
+	entries, err := os.ReadDir(runs)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			found = append(found, filepath.Join(runs, e.Name()))
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("folder of runs holds %d, want one: %q", len(found), found)
+	}
+	return found[0]
+}
+
+// Row is one request as `report --format jsonl` prints it; absent values are
+// missing or nil.
+type Row map[string]any
+
+// Rows returns the requests of a run.
+func Rows(t testing.TB, run string) []Row {
+	t.Helper()
+	r := Must(t, filepath.Dir(run), time.Minute, "report", run, "--format", "jsonl")
+	var out []Row
+	for line := range strings.Lines(r.Stdout) {
+		var row Row
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("report --format jsonl: %v in %q", err, line)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// Number returns a number of the row; the test fails when it is null.
+func (r Row) Number(t testing.TB, name string) float64 {
+	t.Helper()
+	f, ok := r[name].(float64)
+	if !ok {
+		t.Fatalf("row has %s = %v, want a number: %v", name, r[name], r)
+	}
+	return f
+}
+
+func tail(s string) string { return s[max(0, len(s)-3000):] }
