@@ -19,10 +19,24 @@ import (
 	"time"
 )
 
-var binary string
+var folder string
 
-// Main builds the binary and runs the tests of a package; it is what TestMain
-// calls. It returns the exit code.
+// binary builds the program when the first test starts it.
+var binary = sync.OnceValues(func() (string, error) {
+	if folder == "" {
+		return "", errors.New("build the binary: TestMain does not call process.Main")
+	}
+	path := filepath.Join(folder, "plimsoll")
+	build := exec.Command("go", "build", "-o", path, "plimsoll/cmd/plimsoll")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Main runs the tests of a package and removes the binary that they built; it
+// is what TestMain calls. It returns the exit code.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "plimsoll-test-")
 	if err != nil {
@@ -30,13 +44,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "plimsoll")
-	build := exec.Command("go", "build", "-o", binary, "plimsoll/cmd/plimsoll")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
-		return 1
-	}
+	folder = dir
 	return m.Run()
 }
 
@@ -81,7 +89,11 @@ func (o *output) String() string {
 // Start starts the binary in dir. It is killed when the test ends.
 func Start(t testing.TB, dir string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(binary, args...), began: time.Now(), ended: make(chan struct{})}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{t: t, cmd: exec.Command(path, args...), began: time.Now(), ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_COLOR=1"}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err

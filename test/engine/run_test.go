@@ -1,0 +1,121 @@
+package engine_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/test/process"
+)
+
+func TestMain(m *testing.M) { os.Exit(process.Main(m)) }
+
+// TestRun measures the engine with users and with a rate. Every answer is the
+// script, every count of tokens the engine's own, and no figure is better than
+// what the engine says of itself.
+func TestRun(t *testing.T) {
+	e := start(t)
+	// What the engine needs for a prompt at the least: alone, its own figure.
+	// Loading the model comes first, and is not part of it.
+	e.ask(t, "warm up")
+	floor := time.Duration(math.MaxInt64)
+	for _, q := range []string{"amber anchors drift", "brass bells answer", "cold currents bend", "deep docks echo", "every ebb falls"} {
+		floor = min(floor, e.ask(t, strings.Repeat(q+" ", 8)).PromptEval)
+	}
+	t.Logf("the engine's own prompt time, alone: at least %v", floor)
+
+	for name, c := range map[string]struct {
+		load  []string
+		least int // requests in 20 s
+	}{
+		"4 users":       {[]string{"--users", "4"}, 20},
+		"2 requests/s":  {[]string{"--rate", "2", "--arrival", "constant"}, 40},
+		"not streaming": {[]string{"--users", "2", "--no-stream"}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			seconds := "20s"
+			if name == "not streaming" {
+				seconds = "5s"
+			}
+			before := e.served(t, "/v1/chat/completions")
+			r := process.Must(t, dir, 2*time.Minute, append([]string{
+				"run", "--url", e.url, "--model", "scripted", "--duration", seconds, "--prompt-tokens", "32", "--output-tokens", "64",
+				"--out", "runs", "--save-text", "--telemetry", "none",
+			}, c.load...)...)
+			run := process.OnlyRun(t, filepath.Join(dir, "runs"))
+			s := process.ReadSummary(t, run)
+			if s.Requests.OK < c.least || s.Requests.OK != s.Requests.Scheduled || s.Requests.Error+s.Requests.Cancelled+s.Requests.Incomplete > 0 {
+				t.Errorf("requests %+v, want at least %d, all ok", s.Requests, c.least)
+			}
+			if s.Run.Verdict != "valid" {
+				t.Errorf("verdict %s %+v\n%s", s.Run.Verdict, s.Run.Reasons, r.Stdout)
+			}
+			rows := process.Rows(t, run)
+			var ttft, e2e float64
+			for _, row := range rows {
+				if row["status"] != "ok" || row["tokens_source"] != "server" || row["finish_reason"] != "stop" {
+					t.Fatalf("row %v, want ok, tokens of the server, stop", row)
+				}
+				if text := answer(row); text != script.Text() {
+					t.Fatalf("answer %q, want %q", text, script.Text())
+				}
+				if n := row.Number(t, "output_tokens"); n != float64(script.Tokens()) {
+					t.Fatalf("%v output tokens, the engine counts %d", n, script.Tokens())
+				}
+				e2e += row.Number(t, "e2e_ms")
+				if name == "not streaming" {
+					if row["ttft_ms"] != nil {
+						t.Fatalf("ttft %v without a stream", row["ttft_ms"])
+					}
+					continue
+				}
+				ttft += row.Number(t, "ttft_ms")
+			}
+			n := float64(len(rows))
+			if s.Tokens.Output == nil || *s.Tokens.Output > int64(len(rows)*script.Tokens()) || *s.Tokens.Output < int64(s.Requests.OK-8)*int64(script.Tokens()) {
+				t.Errorf("%v output tokens in the window, want about %d of %d each", s.Tokens.Output, s.Requests.OK, script.Tokens())
+			}
+
+			// Ollama has no counters to agree with. It logs each request and how
+			// long its handler took; it writes that line after the answer.
+			var own served
+			process.Until(t, 5*time.Second, "the engine has logged every request", func() bool {
+				own = e.served(t, "/v1/chat/completions")
+				return own.n-before.n >= len(rows)
+			})
+			own.n -= before.n
+			own.total -= before.total
+			own.failed -= before.failed
+			if own.n != len(rows) || own.failed > 0 {
+				t.Errorf("the engine served %d requests, %d of them failed; the client kept %d", own.n, own.failed, len(rows))
+			}
+			// The handler ends some microseconds after its last byte is written.
+			ownMean := own.total.Seconds() * 1000 / float64(own.n)
+			t.Logf("%d requests, mean ttft %.2f ms, e2e %.2f ms; the engine's handler %.2f ms", len(rows), ttft/n, e2e/n, ownMean)
+			if e2e/n < ownMean-1 {
+				t.Errorf("mean e2e %.3f ms is below the engine's own %.3f ms", e2e/n, ownMean)
+			}
+			if least := floor.Seconds() * 1000; name != "not streaming" && ttft/n < least {
+				t.Errorf("mean ttft %.3f ms is below the engine's own prompt time %.3f ms", ttft/n, least)
+			}
+		})
+	}
+}
+
+// answer returns the saved text of a row.
+func answer(row process.Row) string {
+	switch v := row["text"].(type) {
+	case string:
+		return v
+	case []any:
+		if len(v) == 1 {
+			s, _ := v[0].(string)
+			return s
+		}
+	}
+	return ""
+}

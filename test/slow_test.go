@@ -1,0 +1,143 @@
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/test/process"
+)
+
+// slow skips a test that takes long or needs much of the machine.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PLIMSOLL_SLOW") == "" {
+		t.Skip("slow: `make slow` sets PLIMSOLL_SLOW")
+	}
+}
+
+var address = regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
+
+// twin starts `plimsoll twin serve` and returns where it listens.
+func twin(t *testing.T, args ...string) string {
+	t.Helper()
+	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	var url string
+	process.Until(t, 20*time.Second, "the twin says where it listens", func() bool {
+		if !p.Running() {
+			t.Fatalf("the twin ended: %s%s", p.Stdout(), p.Stderr())
+		}
+		url = address.FindString(p.Stdout() + p.Stderr())
+		return url != ""
+	})
+	return url
+}
+
+// Twin and client together on this machine hold 2,000 open streams of 20 tokens
+// a second: nothing fails, and the client trusts itself.
+func TestTwoThousandStreams(t *testing.T) {
+	slow(t)
+	url := twin(t, "--step", "50ms")
+	var s process.Summary
+	for try := range 2 { // a shared machine may stall once
+		dir := t.TempDir()
+		r := process.Run(t, dir, 3*time.Minute, "run", "--url", url, "--model", "m", "--users", "2000", "--prompt-tokens", "16", "--output-tokens", "200",
+			"--warmup", "5s", "--duration", "20s", "--drain", "30s", "--out", "runs", "--telemetry", "none")
+		s = process.ReadSummary(t, process.OnlyRun(t, filepath.Join(dir, "runs")))
+		t.Logf("try %d: exit %d, verdict %s %v, requests %+v, %s times, bounded %s, canary lag p99 %s ms, send lag p99 %s ms, itl p50 %s p99 %s ms, cpu %s",
+			try+1, r.Code, s.Run.Verdict, s.Run.Reasons, s.Requests, s.Client.Timestamps, number(s.Client.Bounded),
+			p99(s.Client.CanaryLag), p99(s.Client.SendLag), p50(s.Latency["itl"]), p99(s.Latency["itl"]), number(s.Client.CPU))
+		if s.Run.Verdict == "valid" {
+			break
+		}
+	}
+	if s.Run.Verdict != "valid" {
+		t.Errorf("verdict %s: %+v", s.Run.Verdict, s.Run.Reasons)
+	}
+	if s.Requests.OK < 3000 || s.Requests.Error+s.Requests.Incomplete+s.Requests.Cancelled > 0 {
+		t.Errorf("requests %+v, want at least 3,000, all ok", s.Requests)
+	}
+	if s.Client.Timestamps != "kernel" {
+		t.Errorf("%s times, want the kernel's", s.Client.Timestamps)
+	}
+	if s.Client.Bounded == nil || *s.Client.Bounded >= 0.05 {
+		t.Errorf("bounded share of events %s, want below 0.05", number(s.Client.Bounded))
+	}
+	if itl := s.Latency["itl"]; itl == nil || itl.P50 == nil || *itl.P50 < 45 || *itl.P50 > 55 {
+		t.Errorf("itl p50 %s ms, the twin steps every 50", p50(itl))
+	}
+}
+
+// On a full disk the run ends, says why, and what was written is readable.
+func TestFullDisk(t *testing.T) {
+	slow(t)
+	disk := t.TempDir()
+	if err := mountTmpfs(disk, "size=200k"); err != nil {
+		t.Skipf("cannot mount a small file system here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unmount(disk); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	e := newEndpoint(t, 10, 2*time.Millisecond)
+	r := process.Run(t, t.TempDir(), 2*time.Minute, "run", "--url", e.url, "--model", "m", "--users", "30", "--prompt-tokens", "16", "--output-tokens", "10",
+		"--duration", "60s", "--out", disk, "--telemetry", "none", "--save-text")
+	if r.Code == 0 || !strings.Contains(r.Stderr, "no space left on device") {
+		t.Errorf("exit %d after %v\n%s", r.Code, r.Took, r.Stderr)
+	}
+	if strings.Contains(r.Stderr, "goroutine ") {
+		t.Errorf("it panicked:\n%s", r.Stderr)
+	}
+	run := process.OnlyRun(t, disk)
+	if rows := process.Rows(t, run); len(rows) == 0 {
+		t.Errorf("no request of the full disk can be read")
+	}
+}
+
+// A read-only file system is said before anything is sent, to root too.
+func TestReadOnly(t *testing.T) {
+	slow(t)
+	disk := t.TempDir()
+	if err := mountTmpfs(disk, "size=200k,ro"); err != nil {
+		t.Skipf("cannot mount a file system here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unmount(disk); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	e := newEndpoint(t, 10, 2*time.Millisecond)
+	r := process.Run(t, t.TempDir(), limit, shape(e.url, "--users", "1", "--requests", "5", "--set", "data.out="+disk)...)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "read-only file system") {
+		t.Errorf("exit %d\n%s", r.Code, r.Stderr)
+	}
+	if n := e.begun.Load(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func number(f *float64) string {
+	if f == nil {
+		return "unknown"
+	}
+	return strconv.FormatFloat(*f, 'g', 4, 64)
+}
+
+func p50(d *process.Distribution) string {
+	if d == nil {
+		return "unknown"
+	}
+	return number(d.P50)
+}
+
+func p99(d *process.Distribution) string {
+	if d == nil {
+		return "unknown"
+	}
+	return number(d.P99)
+}
