@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -118,4 +119,36 @@ func answer(row process.Row) string {
 		}
 	}
 	return ""
+}
+
+// TestCheck asks what the engine can do and compares with what is known of it.
+func TestCheck(t *testing.T) {
+	e := start(t)
+	r := process.Must(t, t.TempDir(), 2*time.Minute, "check", e.url, "--probe", "--output", "json")
+	var f struct {
+		Reachable bool
+		Engine    string
+		Models    []struct{ ID string }
+		APIs      []struct {
+			API   string
+			Probe map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &f); err != nil {
+		t.Fatalf("%v in %s", err, r.Stdout)
+	}
+	if !f.Reachable || f.Engine != "ollama" || len(f.Models) != 1 || !strings.HasPrefix(f.Models[0].ID, "scripted") {
+		t.Errorf("facts %+v, want ollama with model scripted", f)
+	}
+	want := map[string]bool{"streaming": true, "usage": true, "running_usage": false, "non_stream": true, "done": true}
+	for _, api := range f.APIs {
+		for name, is := range want {
+			if got := api.Probe[name]; got != is {
+				t.Errorf("%s: %s is %v, want %v: %v", api.API, name, got, is, api.Probe)
+			}
+		}
+	}
+	if len(f.APIs) != 2 {
+		t.Errorf("%d APIs, want chat and text completions", len(f.APIs))
+	}
 }
