@@ -27,10 +27,7 @@ func twin(t *testing.T, args ...string) string {
 	t.Helper()
 	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", "127.0.0.1:0"}, args...)...)
 	var url string
-	process.Until(t, 20*time.Second, "the twin says where it listens", func() bool {
-		if !p.Running() {
-			t.Fatalf("the twin ended: %s%s", p.Stdout(), p.Stderr())
-		}
+	p.Until(20*time.Second, "the twin says where it listens", func() bool {
 		url = address.FindString(p.Stdout() + p.Stderr())
 		return url != ""
 	})

@@ -182,6 +182,21 @@ func Until(t testing.TB, limit time.Duration, what string, ready func() bool) {
 	}
 }
 
+// Until is Until for something that this process brings about: it fails at once
+// when the process ends.
+func (p *Process) Until(limit time.Duration, what string, ready func() bool) {
+	p.t.Helper()
+	Until(p.t, limit, what, func() bool {
+		if ready() {
+			return true
+		}
+		if !p.Running() {
+			p.t.Fatalf("it ended before: %s\n%s\n%s", what, tail(p.Stderr()), tail(p.Stdout()))
+		}
+		return false
+	})
+}
+
 // Summary is what tests read of summary.json.
 type Summary struct {
 	Schema string
