@@ -1,10 +1,14 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,14 +41,30 @@ func TestBadEndpoints(t *testing.T) {
 	}
 	closed.Close() // nobody listens there any more
 
+	// What cannot be reached at all is said before the run begins.
+	for name, c := range map[string]struct{ url, kind string }{
+		"down":         {"http://" + closed.Addr().String(), "connect_refused"},
+		"no such name": {"http://nowhere.invalid", "dns"},
+		"not TLS":      {strings.Replace(listen(t, http.NotFoundHandler()), "http:", "https:", 1), "tls"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := process.Run(t, dir, 30*time.Second, shape(c.url, "--users", "2", "--requests", "6", "--connect-timeout", "3s")...)
+			if r.Code != 1 || !strings.Contains(r.Stderr, c.kind) {
+				t.Errorf("exit %d, want 1 and %s\n%s", r.Code, c.kind, r.Stderr)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "runs")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("there is a folder of runs, or %v", err)
+			}
+		})
+	}
+
 	for name, c := range map[string]struct {
 		url  string
 		kind string
 		once bool // one refusal stops the run
 	}{
-		"down":          {"http://" + closed.Addr().String(), "connect_refused", false},
-		"no such name":  {"http://nowhere.invalid", "dns", false},
-		"not TLS":       {strings.Replace(raw(t, serveStatus(200, "text/plain", "x")), "http:", "https:", 1), "tls", false},
 		"never answers": {raw(t, hang), "header_timeout", false},
 		"stalls":        {raw(t, func(c net.Conn) { request(c); io.WriteString(c, eventStream); chunk(c, event); hang(c) }), "idle_timeout", false},
 		"lies on length": {raw(t, func(c net.Conn) {
@@ -104,6 +124,43 @@ func TestBadEndpoints(t *testing.T) {
 	}
 }
 
+// A server that goes away while it is measured: its answers count, and every
+// later request is a refused connection.
+func TestEndpointGoesDown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		answered := 0
+		for answered < 3 {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if request(c) { // the look before the run sends nothing
+				io.WriteString(c, eventStream)
+				chunk(c, event)
+				chunk(c, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+				io.WriteString(c, "0\r\n\r\n")
+				answered++
+			}
+			c.Close()
+		}
+		l.Close()
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	process.Run(t, dir, limit, shape("http://"+l.Addr().String(), "--users", "1", "--requests", "8", "--new-connection", "--max-error-share", "1")...)
+	s := process.ReadSummary(t, process.OnlyRun(t, filepath.Join(dir, "runs")))
+	if s.Requests.OK != 3 || s.Requests.Error != 5 || s.Requests.ByError["connect_refused"] != 5 {
+		t.Errorf("requests %+v, want 3 ok and 5 refused connections", s.Requests)
+	}
+}
+
 // A server that answers before it has read the request is measured, and said.
 func TestAnswerBeforeRequest(t *testing.T) {
 	t.Parallel()
@@ -126,7 +183,7 @@ func TestAnswerBeforeRequest(t *testing.T) {
 		t.Fatalf("%d rows, want 3; exit %d\n%s", len(rows), r.Code, r.Stderr)
 	}
 	for _, row := range rows {
-		if row["early_response"] != true {
+		if flags, _ := row["flags"].([]any); !slices.Contains(flags, any("early_response")) {
 			t.Errorf("not flagged early_response: %v", row)
 		}
 	}

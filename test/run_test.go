@@ -22,7 +22,10 @@ func TestRunMeasures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	e := newEndpoint(t, 10, 10*time.Millisecond)
-	r := process.Must(t, dir, limit, shape(e.url, "--users", "3", "--duration", "2s", "--warmup", "500ms", "--save-text")...)
+	r := process.Run(t, dir, limit, shape(e.url, "--users", "3", "--duration", "2s", "--warmup", "500ms", "--save-text")...)
+	if r.Code != 0 && r.Code != 4 { // 4: the machine was too busy for a verdict
+		t.Fatalf("exit %d\n%s", r.Code, r.Stderr)
+	}
 	run := process.OnlyRun(t, filepath.Join(dir, "runs"))
 	s := process.ReadSummary(t, run)
 	if s.Requests.OK < 30 || s.Requests.Error+s.Requests.Incomplete+s.Requests.Cancelled != 0 || s.Requests.OK != s.Requests.Scheduled {
@@ -158,6 +161,10 @@ func TestExitCodes(t *testing.T) {
 			dir := t.TempDir()
 			begun := e.begun.Load()
 			r := process.Run(t, dir, limit, c.args...)
+			for try := 0; r.Code == 4 && try < 3; try++ {
+				t.Logf("the machine was too busy for a verdict; again")
+				r = process.Run(t, dir, limit, c.args...)
+			}
 			if r.Code != c.code {
 				t.Errorf("exit %d, want %d\n%s\n%s", r.Code, c.code, r.Stderr, r.Stdout)
 			}

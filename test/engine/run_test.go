@@ -43,22 +43,28 @@ func TestRun(t *testing.T) {
 				seconds = "5s"
 			}
 			before := e.served(t, "/v1/chat/completions")
-			r := process.Must(t, dir, 2*time.Minute, append([]string{
+			r := process.Run(t, dir, 2*time.Minute, append([]string{
 				"run", "--url", e.url, "--model", "scripted", "--duration", seconds, "--prompt-tokens", "32", "--output-tokens", "64",
 				"--out", "runs", "--save-text", "--telemetry", "none",
 			}, c.load...)...)
+			// Engine and client share this machine, so the client may rightly
+			// call itself the limit (4); what it measured must be right all the same.
+			if r.Code != 0 && r.Code != 4 {
+				t.Fatalf("exit %d\n%s\n%s", r.Code, r.Stderr, r.Stdout)
+			}
 			run := process.OnlyRun(t, filepath.Join(dir, "runs"))
 			s := process.ReadSummary(t, run)
 			if s.Requests.OK < c.least || s.Requests.OK != s.Requests.Scheduled || s.Requests.Error+s.Requests.Cancelled+s.Requests.Incomplete > 0 {
 				t.Errorf("requests %+v, want at least %d, all ok", s.Requests, c.least)
 			}
-			if s.Run.Verdict != "valid" {
-				t.Errorf("verdict %s %+v\n%s", s.Run.Verdict, s.Run.Reasons, r.Stdout)
+			t.Logf("verdict %s %v", s.Run.Verdict, s.Run.Reasons)
+			if s.Run.Verdict == "invalid" {
+				t.Errorf("the run is invalid:\n%s", r.Stdout)
 			}
 			rows := process.Rows(t, run)
 			var ttft, e2e float64
 			for _, row := range rows {
-				if row["status"] != "ok" || row["tokens_source"] != "server" || row["finish_reason"] != "stop" {
+				if row["status"] != "ok" || row["token_source"] != "server" || row["finish_reason"] != "stop" {
 					t.Fatalf("row %v, want ok, tokens of the server, stop", row)
 				}
 				if text := answer(row); text != script.Text() {
