@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/internal/message"
 	"plimsoll/internal/record"
 )
 
@@ -198,5 +199,60 @@ func TestAnswerAllocates(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations per answer", n)
+	}
+}
+
+// words renders parts without allocating.
+type words []byte
+
+func (w words) AppendText(dst []byte, _ *message.Part) []byte { return append(dst, w...) }
+
+func BenchmarkAppendRequest(b *testing.B) {
+	req := message.Request{Parts: []message.Part{
+		{Role: message.System, Text: "You are terse.\nAnswer in one word."}, {Generator: "words", Tokens: 1000},
+	}, MaxTokens: 100}
+	o := Options{Model: "meta-llama/Llama-3.1-8B-Instruct", Stream: true, Usage: true, RunningUsage: true}
+	var r message.Renderer = words(strings.Repeat("lorem ipsum dolor ", 300))
+	var body []byte
+	var err error
+	b.ReportAllocs()
+	for b.Loop() {
+		if body, err = AppendRequest(body[:0], OpenAIChat, &req, r, &o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(body)))
+}
+
+func TestAppendRequestAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	req := message.Request{Parts: []message.Part{{Text: "a\n\"é"}, {Generator: "words", Tokens: 3}}, MaxTokens: 100, Exact: true, Choices: 2}
+	half := 0.5
+	o := Options{Model: "m", Stream: true, Usage: true, Temperature: &half}
+	var r message.Renderer = words("lorem ipsum")
+	body := make([]byte, 0, 1024)
+	for _, a := range APIs() {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := AppendRequest(body, a, &req, r, &o); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations per body", a, n)
+		}
+	}
+}
+
+// The server's side makes a chunk without allocating, too.
+func TestWriterAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	w := NewWriter(OpenAIChat, "id", "m", 7)
+	u := WriterUsage{Prompt: 9, Completion: 1, Cached: -1, Reasoning: -1}
+	dst := make([]byte, 0, 1024)
+	if n := testing.AllocsPerRun(100, func() { _ = w.AppendText(dst, 0, " token", "", &u) }); n != 0 {
+		t.Errorf("%v allocations per chunk", n)
 	}
 }

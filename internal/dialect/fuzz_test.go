@@ -280,3 +280,15 @@ func FuzzParseRequest(f *testing.F) {
 		}
 	})
 }
+
+// What needs no escape stands in a JSON string as it is, and only that.
+func FuzzNeedsEscape(f *testing.F) {
+	for _, s := range append(hostile, "plain text of some length", "é and 中 and 😀 of some length", "\x1f", "0123456\x7f", "01234567\n", "012345678\"", "\xc3") {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, want := needsEscape(b), string(appendEscaped(nil, b)) != string(b); got != want {
+			t.Fatalf("needsEscape(%q) = %v, want %v", b, got, want)
+		}
+	})
+}

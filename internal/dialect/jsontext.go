@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"encoding/binary"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -73,8 +74,16 @@ func decodeRune[T string | []byte](s T) (rune, int) {
 
 // needsEscape reports whether b cannot stand in a JSON string as it is.
 func needsEscape(b []byte) bool {
-	ascii := true
-	for _, c := range b {
+	ascii, i := true, 0
+	for ; i+8 <= len(b); i += 8 { // eight bytes at a time: prompts are long
+		w := binary.LittleEndian.Uint64(b[i:])
+		const low, high = 0x0101010101010101, 0x8080808080808080
+		if equal(w, '"')|equal(w, '\\')|(w-low*0x20)&^w&high != 0 {
+			return true
+		}
+		ascii = ascii && w&high == 0
+	}
+	for _, c := range b[i:] {
 		if !clean[c] {
 			if c < utf8.RuneSelf {
 				return true
