@@ -21,10 +21,11 @@ const (
 	DefaultKeepAlive      = 4 * time.Second
 	DefaultMaxHandshakes  = 128
 	DefaultMaxBody        = 64 << 20
-	// transportBuffer is the size of net/http's two buffers per connection. A
-	// token event is some 250 bytes; the default of 4 KiB would make a third
-	// of the memory of an open stream.
-	transportBuffer = 1 << 10
+	// The sizes of net/http's two buffers per connection, 4 KiB each by default,
+	// which would be a quarter of the memory of an open stream. A token event is
+	// some 250 bytes, and bodies pass the write buffer by (conn.ReadFrom).
+	readBuffer  = 1 << 10
+	writeBuffer = 512
 	// maxResponseHeader bounds a response header block.
 	maxResponseHeader = 256 << 10
 )
@@ -119,8 +120,8 @@ func (c *Client) transport(proxy *url.URL) *http.Transport {
 		},
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		ReadBufferSize:         transportBuffer,
-		WriteBufferSize:        transportBuffer,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        writeBuffer,
 		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
@@ -161,8 +162,9 @@ type EndpointStats struct {
 	// Opened counts connections made, Reused requests sent on a connection
 	// that had served another.
 	Opened, Reused int64
-	// IdleDeaths counts connections that the server closed while they were
-	// idle, though it had said that it keeps them; they cost nothing. Stale
+	// IdleDeaths counts connections that the server closed after a response or
+	// while they were idle, sooner than KeepAlive and though it had said that it
+	// keeps them; they cost nothing. Stale
 	// counts those that died under a request, which was then sent again.
 	IdleDeaths, Stale int64
 	// LateEnds counts bodies that the server kept open after the terminal event.
@@ -241,7 +243,7 @@ type endpoint struct {
 	tls                     *tls.Config // nil without TLS
 
 	mu         sync.Mutex // guards the fields below
-	idle       []*conn    // the newest last
+	idle       []*conn    // the newest mostly last; conn.index is the place in it
 	janitor    *time.Timer
 	addrs      []netip.Addr // of the resolved name
 	resolvedAt int64
@@ -274,10 +276,12 @@ func (e *endpoint) snapshot() EndpointStats {
 
 func (e *endpoint) closed() { e.c.open.Add(-1) }
 
-// get returns an idle connection, or makes one.
-func (e *endpoint) get(ctx context.Context, fresh bool) (c *conn, err error) {
+// get returns an idle connection, the preferred one if it is among them, or
+// makes one. An exchange prefers the connection it had last, so that a
+// connection keeps its user and no address gets more than its share.
+func (e *endpoint) get(ctx context.Context, prefer *conn, fresh bool) (c *conn, err error) {
 	if !fresh {
-		if c := e.takeIdle(); c != nil {
+		if c := e.takeIdle(prefer); c != nil {
 			return c, nil
 		}
 	}
@@ -289,15 +293,15 @@ func (e *endpoint) get(ctx context.Context, fresh bool) (c *conn, err error) {
 	defer func() { <-e.c.handshakes }()
 	if !fresh {
 		// Another request may have ended while this one waited for its turn.
-		if c := e.takeIdle(); c != nil {
+		if c := e.takeIdle(prefer); c != nil {
 			return c, nil
 		}
 	}
 	return e.dial(ctx)
 }
 
-// takeIdle returns the connection that was used last and still lives.
-func (e *endpoint) takeIdle() *conn {
+// takeIdle returns a connection that still lives.
+func (e *endpoint) takeIdle(prefer *conn) *conn {
 	for {
 		e.mu.Lock()
 		n := len(e.idle)
@@ -306,7 +310,12 @@ func (e *endpoint) takeIdle() *conn {
 			return nil
 		}
 		c := e.idle[n-1]
-		e.idle[n-1] = nil
+		if prefer != nil && prefer.index >= 0 && prefer.index < n && e.idle[prefer.index] == prefer {
+			c = prefer
+		}
+		last := e.idle[n-1]
+		e.idle[c.index], last.index = last, c.index
+		e.idle[n-1], c.index = nil, -1
 		e.idle = e.idle[:n-1]
 		e.mu.Unlock()
 		old := e.c.cfg.Now()-c.idleAt > int64(e.c.cfg.KeepAlive)
@@ -329,18 +338,23 @@ func (e *endpoint) discard(c *conn) {
 }
 
 // put keeps a connection whose response has been read to its end.
-func (e *endpoint) put(c *conn) {
+// keeps says whether the server meant to keep it.
+func (e *endpoint) put(c *conn, keeps bool) {
 	c.used = true
 	e.c.mu.RLock()
 	closed := e.c.closed
 	e.c.mu.RUnlock()
 	e.mu.Lock()
-	if closed || e.c.cfg.NewConnection || e.stats.ReuseOff || c.broken.Load() || c.cc.Available() == 0 {
+	dead := c.broken.Load() || c.readDead.Load() || c.cc.Available() == 0
+	if closed || e.c.cfg.NewConnection || e.stats.ReuseOff || dead || !keeps {
+		if dead && keeps {
+			e.stats.IdleDeaths++
+		}
 		e.mu.Unlock()
 		e.discard(c)
 		return
 	}
-	c.idleAt = e.c.cfg.Now()
+	c.idleAt, c.index = e.c.cfg.Now(), len(e.idle)
 	e.idle = append(e.idle, c)
 	if e.janitor == nil {
 		e.janitor = time.AfterFunc(e.c.cfg.KeepAlive, func() { e.closeIdle(false) })
@@ -357,18 +371,21 @@ func (e *endpoint) closeIdle(all bool) {
 		e.janitor.Stop()
 		e.janitor = nil
 	}
-	kept := e.idle[:0]
+	kept, oldest := e.idle[:0], now
 	for _, c := range e.idle {
 		if all || now-c.idleAt >= int64(e.c.cfg.KeepAlive) {
+			c.index = -1
 			old = append(old, c)
-		} else {
-			kept = append(kept, c)
+			continue
 		}
+		oldest = min(oldest, c.idleAt)
+		c.index = len(kept)
+		kept = append(kept, c)
 	}
 	clear(e.idle[len(kept):])
 	e.idle = kept
 	if len(kept) > 0 {
-		wait := int64(e.c.cfg.KeepAlive) - (now - kept[0].idleAt)
+		wait := int64(e.c.cfg.KeepAlive) - (now - oldest)
 		e.janitor = time.AfterFunc(time.Duration(wait), func() { e.closeIdle(false) })
 	}
 	e.mu.Unlock()

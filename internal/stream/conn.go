@@ -23,6 +23,7 @@ type conn struct {
 	remote   string
 	used     bool  // has served a request
 	idleAt   int64 // when it became idle
+	index    int   // in endpoint.idle, -1 when it is not there; guarded by endpoint.mu
 
 	att      atomic.Pointer[attempt]
 	readDead atomic.Bool // a read has failed: no answer will come

@@ -28,7 +28,7 @@ func (e *endpoint) dial(ctx context.Context) (*conn, error) {
 		return nil, e.dialError(ctx, err)
 	}
 	s := newSock(raw, e.c.epoch, !e.c.cfg.NoKernelTimes)
-	c := &conn{Conn: s, sock: s, end: e, remote: raw.RemoteAddr().String()}
+	c := &conn{Conn: s, sock: s, end: e, index: -1, remote: raw.RemoteAddr().String()}
 	transport := e.c.direct
 	if e.c.proxy != nil {
 		if e.c.proxy.Scheme == "https" {

@@ -71,6 +71,8 @@ type Exchange struct {
 
 	c      *Client
 	conn   *conn
+	last   *conn // of the exchange before
+	keeps  bool  // the server said that it keeps the connection
 	a      *attempt
 	stop   func() bool
 	body   io.ReadCloser
@@ -89,10 +91,10 @@ type Exchange struct {
 func (x *Exchange) reset() {
 	fr := x.fr
 	fr.reset()
-	gz := x.gz
+	gz, last := x.gz, x.last
 	*x = Exchange{
 		Start: unset, Connected: unset, Sent: unset, Headers: unset, End: unset, FirstSend: unset,
-		at: unset, userAt: unset, fr: fr, gz: gz,
+		at: unset, userAt: unset, fr: fr, gz: gz, last: last,
 	}
 }
 
@@ -142,7 +144,7 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 		var cancel context.CancelFunc
 		dialCtx, cancel := context.WithTimeoutCause(ctx, limit, errTotalTimeout)
 		defer cancel()
-		conn, err := t.end.get(dialCtx, fresh)
+		conn, err := t.end.get(dialCtx, x.last, fresh)
 		if err != nil && ctx.Err() == nil && context.Cause(dialCtx) == errTotalTimeout {
 			err = errTotalTimeout
 		}
@@ -151,7 +153,7 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 		}
 		x.conn = conn
 	} else {
-		conn, err := t.end.get(ctx, fresh)
+		conn, err := t.end.get(ctx, x.last, fresh)
 		if err != nil {
 			return err
 		}
@@ -166,6 +168,7 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 	} else {
 		x.Connected = c.cfg.Now()
 	}
+	x.last = x.conn
 
 	a := newAttempt(x.conn, c.cfg.Now, x.Start, r)
 	x.a = a
@@ -179,7 +182,7 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 	if err != nil {
 		return err
 	}
-	x.Status, x.Header = resp.StatusCode, resp.Header
+	x.Status, x.Header, x.keeps = resp.StatusCode, resp.Header, !resp.Close
 	x.Headers, x.at, x.userAt, x.batch = a.headersAt, a.at, a.userAt, a.batch
 	x.SentBytes = a.body.taken()
 	x.sent()
@@ -527,7 +530,7 @@ func (x *Exchange) drop() {
 	conn := x.conn
 	x.leave()
 	// The connection first: net/http would wait for what it cannot get.
-	x.conn = nil
+	x.conn, x.last = nil, nil
 	_ = conn.Close()
 	_ = conn.cc.Close()
 	if x.body != nil {
@@ -550,7 +553,7 @@ func (x *Exchange) finish() {
 		_ = x.body.Close()
 		x.body = nil
 	}
-	conn.end.put(conn)
+	conn.end.put(conn, x.keeps)
 }
 
 func (x *Exchange) leave() {

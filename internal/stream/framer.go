@@ -28,7 +28,7 @@ type framer struct {
 
 // The buffer's first size, and above what it is not kept for the next exchange.
 const (
-	bufferSize    = 2 << 10
+	bufferSize    = 1 << 10
 	bufferKeep    = 256 << 10
 	bufferMinRead = 512
 )

@@ -179,6 +179,11 @@ func TestRoundRobin(t *testing.T) {
 	if most-least > 1 {
 		t.Errorf("connections by address %v, want them even", e.Addresses)
 	}
+	for addr, n := range requests {
+		if want := int(e.Addresses[addr]) * 100; n < want-10 || n > want+10 {
+			t.Errorf("%s got %d requests on %d connections, want some %d", addr, n, e.Addresses[addr], want)
+		}
+	}
 	t.Logf("connections %v, requests %v", e.Addresses, requests)
 }
 
@@ -339,8 +344,8 @@ func TestEarlyErrorOverSocket(t *testing.T) {
 		}
 	}()
 	c := newClient(t, Config{})
-	for range 10 {
-		s := exchange(t.Context(), c, &Request{URL: "http://" + l.Addr().String(), Body: bytes.Repeat([]byte("x"), 32<<20)}, nil)
+	for range 4 {
+		s := exchange(t.Context(), c, &Request{URL: "http://" + l.Addr().String(), Body: bytes.Repeat([]byte("x"), 16<<20)}, nil)
 		if s.x.Failure != NoFailure || s.x.Status != 413 || s.body != "too big" || !s.x.EarlyResponse {
 			t.Fatalf("%v %q, status %d, body %q, early %v", s.x.Failure, s.x.Err, s.x.Status, s.body, s.x.EarlyResponse)
 		}
@@ -393,6 +398,9 @@ func TestKeepAliveLie(t *testing.T) {
 	e := c.Endpoints()[0]
 	if served.Load() != 200 || e.Stale != resends.Load() {
 		t.Errorf("served %d of 200, %d resends seen, %+v", served.Load(), resends.Load(), e)
+	}
+	if e.IdleDeaths+e.Stale == 0 {
+		t.Errorf("nobody noticed: %+v", e)
 	}
 	t.Logf("%+v", e)
 }
