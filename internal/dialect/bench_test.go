@@ -87,8 +87,8 @@ func BenchmarkEvent(b *testing.B) {
 // The budgets of a token event are ratios to json.Valid on the same bytes,
 // taken in one run: at most 0.5 for the walk, 0.15 for a chunk like the last.
 func TestEventCost(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("costs are not measured in short or race runs")
+	if testing.Short() || raceEnabled || testing.CoverMode() != "" {
+		t.Skip("costs are not measured in short, race or coverage runs")
 	}
 	var d Decoder
 	events := make([]record.Event, 0, 1024)
