@@ -135,7 +135,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 		return nil, err
 	}
 	info := saved.Info()
-	about := &report.Run{Folder: a.env.shorten(dir)}
+	about := &report.Run{Folder: a.env.shorten(dir), Colour: a.env.colour()}
 	about.Summary, err = saved.Summary()
 	if err != nil {
 		cause := "summary.json cannot be read"
@@ -180,7 +180,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 func describeLoad(l *scenario.Load) string {
 	var levels []string
 	for _, n := range l.Users {
-		levels = append(levels, fmt.Sprint(n))
+		levels = append(levels, report.Count(n))
 	}
 	for _, r := range l.Rate {
 		levels = append(levels, report.Figure(r))

@@ -25,6 +25,8 @@ type Run struct {
 	Folder string
 	// Stopped says why the run ended early, "" when it did not.
 	Stopped string
+	// Colour marks the verdict and what was missed, for a terminal.
+	Colour bool
 	// Notes are shown below the verdict: things about the report itself, such as
 	// that the figures were made again from the records.
 	Notes []string
@@ -73,8 +75,37 @@ func Text(w io.Writer, r *Run) error {
 	t.client(r)
 	t.notes(r)
 	t.steps()
-	_, err := io.WriteString(w, t.b.String())
+	out := t.b.String()
+	if r.Colour {
+		out = paint(out)
+	}
+	_, err := io.WriteString(w, out)
 	return err
+}
+
+// paint colours the words that a reader looks for. It comes after the layout, so
+// that colour codes never count as columns; names that could imitate them have
+// been made printable by then.
+func paint(s string) string {
+	const green, yellow, red, off = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
+	for _, c := range []struct{ word, colour string }{
+		{"valid: every", green}, {"CLIENT-BOUND:", yellow}, {"INVALID:", red},
+	} {
+		at := "VERDICT    " + c.word
+		s = strings.Replace(s, "\n"+at, "\n"+strings.TrimSuffix(at, c.word)+c.colour+c.word+off, 1)
+	}
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		switch {
+		case strings.HasSuffix(l, "   MISSED"), strings.HasSuffix(l, "service levels: MISSED"):
+			lines[i] = strings.TrimSuffix(l, "MISSED") + red + "MISSED" + off
+		case strings.HasPrefix(l, "SLO        MISSED"):
+			lines[i] = strings.Replace(l, "MISSED", red+"MISSED"+off, 1)
+		case strings.HasPrefix(l, "FAILURES   ") && !strings.HasPrefix(l, "FAILURES   no"):
+			lines[i] = "FAILURES   " + red + strings.TrimPrefix(l, "FAILURES   ") + off
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 type text struct {

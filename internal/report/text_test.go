@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -181,4 +182,33 @@ func TestTextGolden(t *testing.T) {
 		rs = append(rs, answer(uint64(i), int64(i)*1000*ms, 90_000*ms, 100_000*ms, 30))
 	}
 	f("slow", run(in, rs))
+}
+
+// TestColour: colour changes no column, and there is none unless asked for.
+func TestColour(t *testing.T) {
+	in, rs := closed(40)
+	in.Limits = []scenario.Limit{{Metric: "tpot", Stat: "mean", Value: 8 * time.Millisecond}}
+	in.Steps[0].Complete = false
+	rs = append(rs, broken(100, 0, record.HTTPStatusError))
+	r := Run{Summary: stats.Summarize(in, slices.Values(rs)), Model: "a\x1b[31mb"}
+	var plain, painted bytes.Buffer
+	if err := Text(&plain, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.Colour = true
+	if err := Text(&painted, &r); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(plain.String(), "\x1b") {
+		t.Error("colour without being asked for")
+	}
+	for _, want := range []string{"\x1b[31mINVALID:\x1b[0m", "\x1b[31mMISSED\x1b[0m", "\x1b[31m1 of 41 requests"} {
+		if !strings.Contains(painted.String(), want) {
+			t.Errorf("no %q in the painted report", want)
+		}
+	}
+	codes := regexp.MustCompile("\x1b\\[[0-9]+m")
+	if d := cmp.Diff(plain.String(), codes.ReplaceAllString(painted.String(), "")); d != "" {
+		t.Errorf("colour changed the text (-plain +painted):\n%s", d)
+	}
 }
