@@ -2,14 +2,20 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strconv"
+	"text/tabwriter"
 	"time"
 
+	"plimsoll/internal/report"
 	"plimsoll/internal/twin"
 )
 
 type twinCmd struct {
 	Serve twinServeCmd `cmd:"" help:"Serve a simulated cluster in real time behind the OpenAI APIs."`
+	List  twinListCmd  `cmd:"" help:"What the twin knows by name, with sources and confidence."`
 }
 
 type twinServeCmd struct {
@@ -67,4 +73,130 @@ func (c *twinServeCmd) Run(a *app) error {
 			time.Duration(st.Late.Quantile(0.5)), time.Duration(st.Late.Quantile(0.99)), time.Duration(st.Late.Max()))
 	}
 	return nil
+}
+
+type twinListCmd struct {
+	Kind string `arg:"" enum:"models,gpus,engines" help:"models, gpus or engines."`
+	Name string `arg:"" optional:"" help:"Show one entry with the source of every value."`
+	outputFlag
+}
+
+func (*twinListCmd) Help() string {
+	return "Names may be spelled as you like: llama-3.1-8b is meta-llama/Llama-3.1-8B-Instruct, h100 is H100 SXM."
+}
+
+func (*twinListCmd) Examples() []string {
+	return []string{
+		"plimsoll twin list gpus",
+		"plimsoll twin list gpus h100",
+		"plimsoll twin list models --output json",
+	}
+}
+
+func (c *twinListCmd) Run(a *app) error {
+	k := twin.Builtin()
+	models, gpus, engines := k.Models, k.GPUs, k.Engines
+	if c.Name != "" {
+		var err error
+		switch c.Kind {
+		case "models":
+			models, err = one(k.Model(c.Name))
+		case "gpus":
+			gpus, err = one(k.GPU(c.Name))
+		default:
+			engines, err = one(k.Engine(c.Name))
+		}
+		if err != nil {
+			return usagef("twin list: %w", err)
+		}
+	}
+	if c.Output == "json" {
+		list := any(engines)
+		switch c.Kind {
+		case "models":
+			list = models
+		case "gpus":
+			list = gpus
+		}
+		return a.printJSON(map[string]any{c.Kind: list, "sources": k.Sources})
+	}
+	t := tabwriter.NewWriter(a.env.Stdout, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		for i, cell := range cells {
+			if i > 0 {
+				fmt.Fprint(t, "\t")
+			}
+			fmt.Fprint(t, cell)
+		}
+		fmt.Fprintln(t)
+	}
+	switch {
+	case c.Name != "":
+		var e twin.Entry
+		switch c.Kind {
+		case "models":
+			e = models[0].Entry()
+		case "gpus":
+			e = gpus[0].Entry()
+		default:
+			e = engines[0].Entry()
+		}
+		fmt.Fprintf(a.env.Stdout, "%s: %s\n", e.Name, e.Title)
+		row("VALUE", "", "CONFIDENCE", "SOURCE")
+		used := map[string]bool{}
+		for _, f := range e.Figures {
+			row(f.Name, f.Value, f.Conf, f.Source)
+			used[f.Source] = true
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		for _, s := range slices.Sorted(maps.Keys(used)) {
+			for i, l := range report.Wrap(k.Sources[s], report.Width-15) {
+				if i > 0 {
+					s = ""
+				}
+				fmt.Fprintf(a.env.Stdout, "%-14s %s\n", s, l)
+			}
+		}
+		return nil
+	case c.Kind == "models":
+		row("MODEL", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "FFN", "CONTEXT", "CONFIDENCE")
+		for i := range models {
+			m := &models[i]
+			row(m.Name, fmt.Sprintf("%.3g B", m.Params()/1e9), m.Layers, m.Hidden, fmt.Sprintf("%d/%d", m.Attention.Heads, m.Attention.KVHeads), m.FFN.Width, m.Context, m.Conf)
+		}
+	case c.Kind == "gpus":
+		row("GPU", "BF16", "FP8", "FP4 TFLOPS", "GIB", "TB/S", "LINK GB/S", "W", "KERNELS")
+		for i := range gpus {
+			g := &gpus[i]
+			kernels := "typical"
+			if g.GEMM != nil {
+				kernels = "fitted"
+			}
+			row(g.Name, some(g.BF16), some(g.FP8), some(g.FP4), some(g.MemoryGiB), some(g.Bandwidth), some(g.Link), some(g.TDP), kernels)
+		}
+	default:
+		row("ENGINE", "WHAT IT IS")
+		for i := range engines {
+			row(engines[i].Name, engines[i].Title)
+		}
+	}
+	return t.Flush()
+}
+
+// one makes a list of what was found by name.
+func one[T any](found *T, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []T{*found}, nil
+}
+
+// some writes a value of the catalogue, - for none.
+func some(v twin.Value) string {
+	if v.V == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(v.V, 'g', -1, 64)
 }

@@ -27,117 +27,117 @@ const (
 // Value is one figure of a catalogue with where it comes from. Source is a key
 // of the catalogue's sources.
 type Value struct {
-	V      float64    `yaml:"v"`
-	Source string     `yaml:"src"`
-	Conf   Confidence `yaml:"conf"`
+	V      float64    `yaml:"v" json:"value"`
+	Source string     `yaml:"src" json:"source"`
+	Conf   Confidence `yaml:"conf" json:"confidence"`
 }
 
 // Values is a row of figures with one source.
 type Values struct {
-	V      []float64  `yaml:"v"`
-	Source string     `yaml:"src"`
-	Conf   Confidence `yaml:"conf"`
+	V      []float64  `yaml:"v" json:"value"`
+	Source string     `yaml:"src" json:"source"`
+	Conf   Confidence `yaml:"conf" json:"confidence"`
 }
 
 // GEMM holds the fitted constants of a matrix multiplication of one precision:
 // the shares of the peak (EC) and of the memory bandwidth (EM) that it reaches,
 // its floor, and the sharpness of the turn between the two (P of a p-norm).
 type GEMM struct {
-	EC     float64    `yaml:"ec"`
-	EM     float64    `yaml:"em"`
-	T0us   float64    `yaml:"t0_us"`
-	P      float64    `yaml:"p"`
-	Source string     `yaml:"src"`
-	Conf   Confidence `yaml:"conf"`
+	EC     float64    `yaml:"ec" json:"ec"`
+	EM     float64    `yaml:"em" json:"em"`
+	T0us   float64    `yaml:"t0_us" json:"t0_us"`
+	P      float64    `yaml:"p" json:"p"`
+	Source string     `yaml:"src" json:"source"`
+	Conf   Confidence `yaml:"conf" json:"confidence"`
 }
 
 // GEMMs are the fits by precision; nil where there is none.
 type GEMMs struct {
-	BF16 *GEMM `yaml:"bf16"`
-	FP8  *GEMM `yaml:"fp8"`
+	BF16 *GEMM `yaml:"bf16" json:"bf16,omitempty"`
+	FP8  *GEMM `yaml:"fp8" json:"fp8,omitempty"`
 }
 
 // Attention holds the measured behaviour of attention kernels. MFU is the share
 // of the bf16 peak that causal prefill reaches at contexts of 1.5k, 3k, 6k, 12k
 // and 24k tokens.
 type Attention struct {
-	MFU           Values `yaml:"mfu"`
-	DecodeFloorUS Value  `yaml:"decode_floor_us"`
+	MFU           Values `yaml:"mfu" json:"mfu"`
+	DecodeFloorUS Value  `yaml:"decode_floor_us" json:"decode_floor_us"`
 }
 
 // AllReduce holds measured all-reduce times in us by group size, at the message
 // sizes of allReduceBytes; empty where nobody measured.
 type AllReduce struct {
-	TP2    []float64  `yaml:"tp2"`
-	TP4    []float64  `yaml:"tp4"`
-	TP8    []float64  `yaml:"tp8"`
-	Source string     `yaml:"src"`
-	Conf   Confidence `yaml:"conf"`
+	TP2    []float64  `yaml:"tp2" json:"tp2,omitempty"`
+	TP4    []float64  `yaml:"tp4" json:"tp4,omitempty"`
+	TP8    []float64  `yaml:"tp8" json:"tp8,omitempty"`
+	Source string     `yaml:"src" json:"source"`
+	Conf   Confidence `yaml:"conf" json:"confidence"`
 }
 
 // GPU is one accelerator. TFLOPS are dense; memory is GiB, bandwidth TB/s, link
 // GB/s in one direction per device inside a scale-up domain of Domain devices.
 // A zero FP8 or FP4 means that the device has no such arithmetic.
 type GPU struct {
-	Name      string     `yaml:"name"`
-	Title     string     `yaml:"title"`
-	Aliases   []string   `yaml:"aliases"`
-	BF16      Value      `yaml:"bf16_tflops"`
-	FP8       Value      `yaml:"fp8_tflops"`
-	FP4       Value      `yaml:"fp4_tflops"`
-	MemoryGiB Value      `yaml:"memory_gib"`
-	Bandwidth Value      `yaml:"bandwidth_tbs"`
-	Link      Value      `yaml:"link_gbs"`
-	Domain    Value      `yaml:"domain"`
-	TDP       Value      `yaml:"tdp_w"`
-	GEMM      *GEMMs     `yaml:"gemm"`
-	Attention *Attention `yaml:"attention"`
-	AllReduce *AllReduce `yaml:"allreduce_us"`
+	Name      string     `yaml:"name" json:"name"`
+	Title     string     `yaml:"title" json:"title"`
+	Aliases   []string   `yaml:"aliases" json:"aliases,omitempty"`
+	BF16      Value      `yaml:"bf16_tflops" json:"bf16_tflops"`
+	FP8       Value      `yaml:"fp8_tflops" json:"fp8_tflops,omitzero"`
+	FP4       Value      `yaml:"fp4_tflops" json:"fp4_tflops,omitzero"`
+	MemoryGiB Value      `yaml:"memory_gib" json:"memory_gib"`
+	Bandwidth Value      `yaml:"bandwidth_tbs" json:"bandwidth_tbs"`
+	Link      Value      `yaml:"link_gbs" json:"link_gbs"`
+	Domain    Value      `yaml:"domain" json:"domain"`
+	TDP       Value      `yaml:"tdp_w" json:"tdp_w"`
+	GEMM      *GEMMs     `yaml:"gemm" json:"gemm,omitempty"`
+	Attention *Attention `yaml:"attention" json:"attention,omitempty"`
+	AllReduce *AllReduce `yaml:"allreduce_us" json:"allreduce_us,omitempty"`
 }
 
 // ModelAttention is the shape of a model's attention.
 type ModelAttention struct {
-	Kind    string `yaml:"kind"`
-	Heads   int    `yaml:"heads"`
-	KVHeads int    `yaml:"kv_heads"`
-	HeadDim int    `yaml:"head_dim"`
+	Kind    string `yaml:"kind" json:"kind"`
+	Heads   int    `yaml:"heads" json:"heads"`
+	KVHeads int    `yaml:"kv_heads" json:"kv_heads"`
+	HeadDim int    `yaml:"head_dim" json:"head_dim"`
 }
 
 // FFN is the shape of a model's feed-forward layers.
 type FFN struct {
-	Kind  string `yaml:"kind"`
-	Width int    `yaml:"width"`
+	Kind  string `yaml:"kind" json:"kind"`
+	Width int    `yaml:"width" json:"width"`
 }
 
 // Model is the shape of one model. Context is its longest sequence in tokens.
 // Tied says that the output head shares its matrix with the embedding.
 type Model struct {
-	Name      string         `yaml:"name"`
-	ID        string         `yaml:"id"`
-	Aliases   []string       `yaml:"aliases"`
-	Layers    int            `yaml:"layers"`
-	Hidden    int            `yaml:"hidden"`
-	Attention ModelAttention `yaml:"attention"`
-	FFN       FFN            `yaml:"ffn"`
-	Vocab     int            `yaml:"vocab"`
-	Tied      bool           `yaml:"tied"`
-	Context   int            `yaml:"context"`
-	Source    string         `yaml:"src"`
-	Conf      Confidence     `yaml:"conf"`
+	Name      string         `yaml:"name" json:"name"`
+	ID        string         `yaml:"id" json:"id"`
+	Aliases   []string       `yaml:"aliases" json:"aliases,omitempty"`
+	Layers    int            `yaml:"layers" json:"layers"`
+	Hidden    int            `yaml:"hidden" json:"hidden"`
+	Attention ModelAttention `yaml:"attention" json:"attention"`
+	FFN       FFN            `yaml:"ffn" json:"ffn"`
+	Vocab     int            `yaml:"vocab" json:"vocab"`
+	Tied      bool           `yaml:"tied" json:"tied,omitempty"`
+	Context   int            `yaml:"context" json:"context"`
+	Source    string         `yaml:"src" json:"source"`
+	Conf      Confidence     `yaml:"conf" json:"confidence"`
 }
 
 // EngineProfile is what an engine's software adds to a step and takes from
 // memory. With Overlap the host works while the device does.
 type EngineProfile struct {
-	Name              string   `yaml:"name"`
-	Title             string   `yaml:"title"`
-	Aliases           []string `yaml:"aliases"`
-	Overlap           bool     `yaml:"overlap"`
-	HostUS            Value    `yaml:"host_us"`
-	HostPerSeqUS      Value    `yaml:"host_per_sequence_us"`
-	SerialUS          Value    `yaml:"serial_us"`
-	MemoryUtilization Value    `yaml:"memory_utilization"`
-	GraphsGiB         Value    `yaml:"graphs_gib"`
+	Name              string   `yaml:"name" json:"name"`
+	Title             string   `yaml:"title" json:"title"`
+	Aliases           []string `yaml:"aliases" json:"aliases,omitempty"`
+	Overlap           bool     `yaml:"overlap" json:"overlap"`
+	HostUS            Value    `yaml:"host_us" json:"host_us"`
+	HostPerSeqUS      Value    `yaml:"host_per_sequence_us" json:"host_per_sequence_us"`
+	SerialUS          Value    `yaml:"serial_us" json:"serial_us"`
+	MemoryUtilization Value    `yaml:"memory_utilization" json:"memory_utilization"`
+	GraphsGiB         Value    `yaml:"graphs_gib" json:"graphs_gib"`
 }
 
 // Catalogue is everything that the twin knows by name. It is read-only.
