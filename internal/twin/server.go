@@ -283,7 +283,8 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 		}
 		s.counters.requests.Add(1)
 		c.left = maxBody + 4096
-		keepAlive := !req.Close && req.ProtoAtLeast(1, 1)
+		// A response to HEAD has no body, and every refusal here has one.
+		keepAlive := !req.Close && req.ProtoAtLeast(1, 1) && req.Method != http.MethodHead
 		if req.ProtoAtLeast(1, 1) && strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
 			c.send([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 		}

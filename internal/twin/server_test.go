@@ -3,18 +3,21 @@ package twin
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"plimsoll/internal/message"
 	"plimsoll/internal/workload"
@@ -23,11 +26,16 @@ import (
 // start serves cfg on loopback until the test ends.
 func start(t testing.TB, cfg ServerConfig) (s *Server, url string) {
 	t.Helper()
-	s, err := NewServer(cfg)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return startOn(t, cfg, l)
+}
+
+func startOn(t testing.TB, cfg ServerConfig, l net.Listener) (s *Server, url string) {
+	t.Helper()
+	s, err := NewServer(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,6 +444,136 @@ func TestSlowClient(t *testing.T) {
 	eventually(t, "its sequences end", func() bool { return s.Stats().Running == 0 })
 }
 
+// cramped gives its connections small buffers, so that little is enough to fill
+// them.
+type cramped struct{ net.Listener }
+
+func (l cramped) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err == nil {
+		err = nc.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return nc, err
+}
+
+// A client that reads late, but not too late, gets every byte in order.
+func TestLateReader(t *testing.T) {
+	for _, ask := range []string{
+		`{"prompt":"x","stream":true,"max_tokens":900,"ignore_eos":true}`,
+		`{"prompt":"x","max_tokens":40000,"ignore_eos":true}`,
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, url := startOn(t, ServerConfig{Step: 20 * time.Microsecond}, cramped{l})
+		_, want := post(t, url+"/v1/completions", ask)
+		made := s.Stats().OutputTokens
+		nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if err := nc.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(ask), ask)
+		eventually(t, "the whole answer is made", func() bool { return s.Stats().OutputTokens == 2*made })
+		queued := func() (n int) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for c := range s.conns {
+				if c.mu.TryLock() {
+					if c.flushing {
+						n++
+					}
+					c.mu.Unlock()
+				}
+			}
+			return n
+		}
+		eventually(t, "a queue waits for the client", func() bool { return queued() > 0 })
+		resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := regexp.MustCompile(`"id":"[^"]*"|"created":[0-9]*`)
+		if got, want := id.ReplaceAllString(string(b), ""), id.ReplaceAllString(want, ""); got != want {
+			t.Errorf("%s: the late reader got %d bytes, a prompt one %d", ask, len(got), len(want))
+		}
+		eventually(t, "the queue is gone", func() bool { return queued() == 0 })
+	}
+}
+
+// The server's own account is what the same arrivals give in virtual time, to
+// the last bit: real time only waits.
+func TestRealTimeIsVirtualTime(t *testing.T) {
+	s, url := start(t, ServerConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 256})
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			ask := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"ignore_eos":true}`, strings.Repeat(" word", 20*i+1), 5+i)
+			if status, answer := post(t, url+"/v1/completions", ask); status != 200 {
+				t.Errorf("status %d: %s", status, answer)
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == 24 })
+	if s.Stats().Rebased > 0 {
+		t.Skip("this machine stood still for seconds: there is no schedule to compare with")
+	}
+	real := s.Accounts()
+	slices.SortFunc(real, func(a, b Account) int { return cmp.Compare(a.Arrival, b.Arrival) })
+
+	e, err := NewEngine(s.replicas[0].engine.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seqs := make([]*Seq, len(real))
+	for i, a := range real {
+		seqs[i] = &Seq{Prompt: a.Prompt, Output: a.Output, Account: Account{Arrival: a.Arrival}}
+	}
+	next, now := 0, 0.0
+	for steps := 0; next < len(seqs) || !e.Idle(); steps++ {
+		if steps > 100_000 {
+			t.Fatalf("does not end: %v", e)
+		}
+		for next < len(seqs) && seqs[next].Account.Arrival <= now {
+			e.Submit(seqs[next])
+			next++
+		}
+		length, ok := e.Begin(now)
+		if !ok {
+			now = max(now, seqs[next].Account.Arrival)
+			continue
+		}
+		now += length
+		e.End(now, nil)
+	}
+	for i, a := range real {
+		if d := gocmp.Diff(seqs[i].Account, a); d != "" {
+			t.Errorf("sequence %d of %d prompt tokens (-virtual +real):\n%s", i, a.Prompt, d)
+		}
+	}
+}
+
+func TestReplicasTakeTurns(t *testing.T) {
+	s, url := start(t, ServerConfig{Step: fast, Replicas: 3})
+	for range 12 {
+		post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":5,"ignore_eos":true}`)
+	}
+	for _, r := range s.replicas {
+		if n := r.state.output.Load(); n != 20 {
+			t.Errorf("replica %d made %d tokens, want 20", r.index, n)
+		}
+	}
+}
+
 // One connection serves several requests, also when the next one comes before
 // the answer is complete, and with chunked bodies and 100-continue.
 func TestKeepAlive(t *testing.T) {
@@ -581,7 +719,7 @@ func TestTokensOfWords(t *testing.T) {
 		for s := tt.text; s != ""; s = s[nextPiece(s):] {
 			got = append(got, s[:nextPiece(s)])
 		}
-		if d := cmp.Diff(tt.want, got); d != "" {
+		if d := gocmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.text, d)
 		}
 	}
