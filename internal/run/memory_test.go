@@ -75,7 +75,7 @@ func cpu() time.Duration {
 // TestMemoryOfManyRows writes requests with 50 events each as fast as the disk
 // takes them. PLIMSOLL_ROWS=10000000 makes it the full size.
 func TestMemoryOfManyRows(t *testing.T) {
-	rows := 200_000
+	rows := 100_000
 	if s := os.Getenv("PLIMSOLL_ROWS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -83,7 +83,7 @@ func TestMemoryOfManyRows(t *testing.T) {
 		}
 		rows = n
 	} else if testing.Short() {
-		rows = 50_000
+		rows = 30_000
 	}
 	const limit = 150 << 20
 	runtime.GC()
@@ -91,6 +91,9 @@ func TestMemoryOfManyRows(t *testing.T) {
 	w, err := Create(t.TempDir(), info("many"), nil, Blocking())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if rows < 1_000_000 {
+		w.mergeParts = 4 // so that a merge is under way here too
 	}
 	before := cpu()
 	most := peak(func() {

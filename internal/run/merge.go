@@ -3,7 +3,6 @@ package run
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // mergedRows is the number of rows in a group of a merged file.
-const mergedRows = 1 << 15
+const mergedRows = 1 << 14
 
 // merge puts parts, which must be neighbours in ascending order, into one file
 // and removes them. It may be killed at any moment: until the merged file has
@@ -31,15 +30,17 @@ func merge(dir string, parts []partRange) (err error) {
 			err = fmt.Errorf("merge parts %d to %d: %w", all.first, all.last, err)
 		}
 	}()
-	buf := bufio.NewWriterSize(f, 64<<10)
+	sum := newSummer(f)
+	buf := bufio.NewWriterSize(sum, 64<<10)
 	w := newParquet(buf)
 	rows := make([]parquet.Row, rowsAtOnce)
-	inGroup := int64(0)
+	inGroup, total := int64(0), int64(0)
 	for _, p := range parts {
 		n, err := copyPart(w, filepath.Join(dir, p.name()), rows)
 		if err != nil {
 			return err
 		}
+		total += n
 		if inGroup += n; inGroup >= mergedRows {
 			if err := w.Flush(); err != nil {
 				return err
@@ -47,10 +48,14 @@ func merge(dir string, parts []partRange) (err error) {
 			inGroup = 0
 		}
 	}
+	w.SetKeyValueMetadata(checksumKey, checksumValue(total))
 	if err := w.Close(); err != nil {
 		return err
 	}
 	if err := buf.Flush(); err != nil {
+		return err
+	}
+	if err := sum.seal(f); err != nil {
 		return err
 	}
 	if err := commit(f, name); err != nil {
@@ -66,19 +71,11 @@ func merge(dir string, parts []partRange) (err error) {
 
 // copyPart appends the rows of the part called name to w.
 func copyPart(w *parquet.GenericWriter[any], name string, rows []parquet.Row) (n int64, err error) {
-	f, err := os.Open(name)
+	f, pf, _, err := openPart(name)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close() // read only: nothing can be lost
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return 0, err
-	}
-	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
-	if err != nil {
-		return 0, err
-	}
 	for _, g := range pf.RowGroups() {
 		batch := make([]parquet.Row, 1)
 		var werr error

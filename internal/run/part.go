@@ -94,6 +94,7 @@ func listParts(dir string) (parts, covered []partRange, err error) {
 // file is what a part is written to.
 type file interface {
 	io.Writer
+	io.WriterAt
 	Name() string
 	Sync() error
 	Close() error
@@ -109,64 +110,61 @@ func newParquet(w io.Writer) *parquet.GenericWriter[any] {
 	)
 }
 
-// readPart calls yield with each record of a part until it returns false. It
-// returns how many rows the file says to have but which could not be read, -1
-// when not even that could be told, and why. A damaged file is an error, never
-// a panic: the reader below trusts the file in places.
-func readPart(name string, yield func(*record.Request) bool) (lost int64, err error) {
-	lost = -1
-	var read int64
-	yielding := false
+// openPart opens the part called name, which must be as it was written. rows is
+// the number of rows that it says to have, -1 when it says nothing.
+func openPart(name string) (f *os.File, pf *parquet.File, rows int64, err error) {
+	f, err = os.Open(name)
+	if err != nil {
+		return nil, nil, -1, err
+	}
 	defer func() {
-		if p := recover(); p != nil {
-			if yielding {
-				panic(p) // not ours to swallow
-			}
-			err = fmt.Errorf("read part %s: damaged: %v", filepath.Base(name), p)
+		if err != nil {
+			_ = f.Close() // read only: nothing can be lost
 		}
 	}()
-	f, err := os.Open(name)
-	if err != nil {
-		return lost, fmt.Errorf("read part: %w", err)
-	}
-	defer f.Close() // read only: nothing can be lost
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
+		return nil, nil, -1, err
 	}
-	pf, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	if rows, err = verify(f, size); err != nil {
+		return nil, nil, rows, err
+	}
+	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	return f, pf, rows, err
+}
+
+// readPart calls yield with each record of a part until it returns false. It
+// returns how many rows could not be read, -1 when not even that is known, and
+// why. A damaged part is an error and gives no rows.
+func readPart(name string, yield func(*record.Request) bool) (lost int64, err error) {
+	f, pf, lost, err := openPart(name)
 	if err != nil {
 		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
 	}
+	defer f.Close() // read only: nothing can be lost
 	l, err := layoutOf(pf.Schema())
 	if err != nil {
 		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
 	}
-	total := pf.NumRows()
-	defer func() { lost = max(total-read, 0) }()
 	r := new(record.Request)
 	rows := make([]parquet.Row, rowsAtOnce)
 	for _, g := range pf.RowGroups() {
 		more, err := readGroup(g, rows, func(row parquet.Row) bool {
 			l.read(r, row)
-			read++
-			yielding = true
-			ok := yield(r)
-			yielding = false
-			return ok
+			lost--
+			return yield(r)
 		})
 		if err != nil {
 			return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
 		}
 		if !more {
-			read = total // stopped by the caller: nothing is lost
-			return lost, nil
+			return 0, nil // ended by the caller
 		}
 	}
-	if read != total {
-		return lost, fmt.Errorf("read part %s: it has %d rows but says %d", filepath.Base(name), read, total)
+	if lost != 0 {
+		return lost, fmt.Errorf("read part %s: it has %d rows less than it says", filepath.Base(name), lost)
 	}
-	return lost, nil
+	return 0, nil
 }
 
 // readGroup calls yield with the rows of g; more is false when yield ended it.

@@ -85,8 +85,9 @@ func (r *Run) Summary() (*stats.Summary, error) {
 
 // Requests returns the records on disk in the order in which they were written,
 // which is about that of their ends. A record is valid until the next one.
-// Parts that are not complete are skipped; a part that is damaged gives what
-// comes before the damage, and Notes says so afterwards.
+// Parts that are not complete are skipped, and so are damaged ones, of which
+// Notes tells afterwards. Parts that a running
+// writer merges meanwhile are neither missed nor read twice.
 func (r *Run) Requests() iter.Seq[*record.Request] {
 	return func(yield func(*record.Request) bool) {
 		r.notes = nil
@@ -96,18 +97,39 @@ func (r *Run) Requests() iter.Seq[*record.Request] {
 			r.notes = append(r.notes, Note{Part: requestsDir, Lost: -1, Text: err.Error()})
 			return
 		}
-		stopped := false
+		read := make(map[partRange]int64) // rows
+		relisted := 0
 		for i := 0; i < len(parts); i++ {
-			name := parts[i].name()
-			lost, err := readPart(filepath.Join(dir, name), func(q *record.Request) bool {
+			p := parts[i]
+			var skip int64
+			for q, n := range read {
+				if p.first <= q.first && q.last <= p.last {
+					skip += n
+				}
+			}
+			stopped := false
+			lost, err := readPart(filepath.Join(dir, p.name()), func(q *record.Request) bool {
+				if skip > 0 {
+					skip--
+					return true
+				}
+				read[p]++
 				stopped = !yield(q)
 				return !stopped
 			})
-			if err != nil {
-				r.notes = append(r.notes, Note{Part: name, Lost: lost, Text: err.Error()})
-			}
 			if stopped {
 				return
+			}
+			if errors.Is(err, fs.ErrNotExist) && relisted < 100 {
+				relisted++
+				if now, _, err := listParts(dir); err == nil {
+					parts = slices.DeleteFunc(now, func(q partRange) bool { return q.last < p.first })
+					i = -1
+					continue
+				}
+			}
+			if err != nil {
+				r.notes = append(r.notes, Note{Part: p.name(), Lost: lost, Text: err.Error()})
 			}
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	partBytes = 6 << 20
 	// queueBytes bounds what waits for the writer. It is several seconds of
 	// what the writer can take at its fastest.
-	queueBytes = 48 << 20
+	queueBytes = 24 << 20
 	blockBytes = 1 << 20
 	// mergeParts and mergeEvery say when small parts are put together.
 	mergeParts = 256
@@ -42,7 +42,10 @@ type Writer struct {
 	dir string
 	// create makes the file of a part; tests put a full disk here.
 	create func(name string) (file, error)
-	block  bool
+	// How parts are made: the constants above, but for tests.
+	partEvery  time.Duration
+	mergeParts int
+	block      bool
 
 	// infoMu guards info and the writing of run.json; it is taken before mu.
 	infoMu sync.Mutex
@@ -70,7 +73,6 @@ type Writer struct {
 	mergedAt time.Time
 	merging  chan error // nil when no merge is under way
 	records  int64
-	started  time.Time
 }
 
 // Option changes how a run is written.
@@ -102,10 +104,9 @@ func Create(root string, info Info, scenario []byte, options ...Option) (*Writer
 		},
 		kick: make(chan struct{}, 1), quit: make(chan struct{}),
 		failed: make(chan struct{}), finished: make(chan struct{}),
-		next: 1, started: time.Now(),
+		partEvery: partEvery, mergeParts: mergeParts, next: 1, mergedAt: time.Now(),
 	}
 	w.room.L = &w.mu
-	w.mergedAt = w.started
 	w.scratch.New = func() any { return new([]byte) }
 	for _, o := range options {
 		o(w)
@@ -233,7 +234,7 @@ func (w *Writer) fail(err error) {
 // write is the writer goroutine: the only one that makes parts.
 func (w *Writer) write() {
 	defer close(w.finished)
-	tick := time.NewTicker(partEvery)
+	tick := time.NewTicker(w.partEvery)
 	defer tick.Stop()
 	p := newPartWriter()
 	for closing := false; !closing; {
@@ -303,7 +304,7 @@ func (w *Writer) mergeSome() {
 			return
 		}
 	}
-	if n := len(w.unmerged); w.Err() != nil || n < 2 || n < mergeParts && time.Since(w.mergedAt) < mergeEvery {
+	if n := len(w.unmerged); w.Err() != nil || n < 2 || n < w.mergeParts && time.Since(w.mergedAt) < mergeEvery {
 		return
 	}
 	parts := w.unmerged
@@ -394,10 +395,11 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 			_ = os.Remove(f.Name()) // what matters is the first error
 		}
 	}()
+	sum := newSummer(f)
 	if p.parquet == nil {
-		p.parquet = newParquet(f)
+		p.parquet = newParquet(sum)
 	} else {
-		p.parquet.Reset(f)
+		p.parquet.Reset(sum)
 	}
 	defer func() {
 		if err != nil {
@@ -421,7 +423,11 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 		return rows, err
 	}
 	rows += int64(n)
+	p.parquet.SetKeyValueMetadata(checksumKey, checksumValue(rows))
 	if err := p.parquet.Close(); err != nil {
+		return rows, err
+	}
+	if err := sum.seal(f); err != nil {
 		return rows, err
 	}
 	if err := f.Sync(); err != nil {
