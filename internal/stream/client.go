@@ -278,26 +278,28 @@ func (e *endpoint) closed() { e.c.open.Add(-1) }
 
 // get returns an idle connection, the preferred one if it is among them, or
 // makes one. An exchange prefers the connection it had last, so that a
-// connection keeps its user and no address gets more than its share.
-func (e *endpoint) get(ctx context.Context, prefer *conn, fresh bool) (c *conn, err error) {
+// connection keeps its user and no address gets more than its share. waited is
+// false when it was there at once.
+func (e *endpoint) get(ctx context.Context, prefer *conn, fresh bool) (c *conn, waited bool, err error) {
 	if !fresh {
 		if c := e.takeIdle(prefer); c != nil {
-			return c, nil
+			return c, false, nil
 		}
 	}
 	select {
 	case e.c.handshakes <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, true, ctx.Err()
 	}
 	defer func() { <-e.c.handshakes }()
 	if !fresh {
 		// Another request may have ended while this one waited for its turn.
 		if c := e.takeIdle(prefer); c != nil {
-			return c, nil
+			return c, true, nil
 		}
 	}
-	return e.dial(ctx)
+	c, err = e.dial(ctx)
+	return c, true, err
 }
 
 // takeIdle returns a connection that still lives.
@@ -347,7 +349,7 @@ func (e *endpoint) put(c *conn, keeps bool) {
 	e.mu.Lock()
 	dead := c.broken.Load() || c.readDead.Load() || c.cc.Available() == 0
 	if closed || e.c.cfg.NewConnection || e.stats.ReuseOff || dead || !keeps {
-		if dead && keeps {
+		if keeps && c.readDead.Load() {
 			e.stats.IdleDeaths++
 		}
 		e.mu.Unlock()
@@ -392,6 +394,13 @@ func (e *endpoint) closeIdle(all bool) {
 	for _, c := range old {
 		e.discard(c)
 	}
+}
+
+// reused counts a request on a connection that had served another.
+func (e *endpoint) reused() {
+	e.mu.Lock()
+	e.stats.Reused++
+	e.mu.Unlock()
 }
 
 // stale counts a connection that died under a request.

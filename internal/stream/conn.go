@@ -50,7 +50,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	if n > 0 {
-		a.read(c, p[:n])
+		n -= a.read(c, p[:n])
 	}
 	if err != nil {
 		c.readDead.Store(true)
@@ -138,6 +138,7 @@ func (c *conn) send(a *attempt, p []byte) (int, error) {
 	a.writeStart.Store(a.now())
 	n, err := c.Conn.Write(p)
 	if err == nil {
+		a.wrote.Store(a.body.taken())
 		if a.body.left() == 0 {
 			a.sentAt.Store(a.now())
 			a.rearm()
@@ -202,6 +203,7 @@ type attempt struct {
 	// The writing side. head is the request header while it waits for the body.
 	head               []byte
 	writeStart, sentAt atomic.Int64
+	wrote              atomic.Int64 // body bytes handed over
 
 	// The time limits.
 	lastByte            atomic.Int64
@@ -229,8 +231,10 @@ func newAttempt(c *conn, now func() int64, start int64, r *Request) *attempt {
 	return a
 }
 
-// read notes the bytes of one read.
-func (a *attempt) read(c *conn, p []byte) {
+// read notes the bytes of one read and returns how many of them lie behind the
+// end of the response. They are dropped, and the connection with them: net/http
+// would print a line about each.
+func (a *attempt) read(c *conn, p []byte) (excess int) {
 	s := c.sock
 	a.at, a.userAt = s.at, s.userAt
 	if s.seq != a.seq {
@@ -266,6 +270,10 @@ func (a *attempt) read(c *conn, p []byte) {
 		// ahead before the exchange sees the end of the body.
 		c.att.CompareAndSwap(a, nil)
 	}
+	if excess = int(min(a.wire.excess, int64(len(p)))); excess > 0 {
+		c.broken.Store(true)
+	}
+	return excess
 }
 
 // answer lets a failed write know that there is nothing to wait for any more.
@@ -325,8 +333,15 @@ func (a *attempt) deadline() (at int64, f Failure) {
 		}
 		return at, f
 	}
-	if d, sent := a.header.Load(), a.sentAt.Load(); d > 0 && sent != unset && sent+d < at {
-		at, f = sent+d, FailHeaderTimeout
+	if d := a.header.Load(); d > 0 {
+		// Until the request is out, the limit is one on the server's reading.
+		since := a.sentAt.Load()
+		if since == unset {
+			since = max(a.start, a.writeStart.Load())
+		}
+		if since+d < at {
+			at, f = since+d, FailHeaderTimeout
+		}
 	}
 	return at, f
 }
@@ -337,6 +352,16 @@ func (a *attempt) due() {
 	at, f := a.deadline()
 	if at > a.now() {
 		a.rearm()
+		return
+	}
+	if k := a.c.sock.kernel; k != nil && f != FailTotalTimeout && k.waiting() {
+		// Bytes have come, this process has not read them yet: the client's
+		// lateness is not the server's silence.
+		a.mu.Lock()
+		if !a.ended {
+			a.timer.Reset(time.Millisecond)
+		}
+		a.mu.Unlock()
 		return
 	}
 	a.kill(f)

@@ -129,6 +129,7 @@ func (c *Client) Do(ctx context.Context, x *Exchange, r *Request) {
 		}
 		t.end.stale()
 		x.drop()
+		x.a = nil
 		x.FirstSend, x.Resends = x.Start, x.Resends+1
 		x.Start, fresh = c.cfg.Now(), true
 		x.Connected, x.Sent = unset, unset
@@ -139,34 +140,27 @@ func (c *Client) Do(ctx context.Context, x *Exchange, r *Request) {
 // attempt sends the request once and waits for the response header.
 func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool) error {
 	c := x.c
+	dialCtx := ctx
 	if r.TotalTimeout > 0 {
-		limit := r.TotalTimeout - time.Duration(c.cfg.Now()-x.Start)
 		var cancel context.CancelFunc
-		dialCtx, cancel := context.WithTimeoutCause(ctx, limit, errTotalTimeout)
+		limit := r.TotalTimeout - time.Duration(c.cfg.Now()-x.Start)
+		dialCtx, cancel = context.WithTimeoutCause(ctx, limit, errTotalTimeout)
 		defer cancel()
-		conn, err := t.end.get(dialCtx, x.last, fresh)
-		if err != nil && ctx.Err() == nil && context.Cause(dialCtx) == errTotalTimeout {
-			err = errTotalTimeout
-		}
-		if err != nil {
-			return err
-		}
-		x.conn = conn
-	} else {
-		conn, err := t.end.get(ctx, x.last, fresh)
-		if err != nil {
-			return err
-		}
-		x.conn = conn
 	}
-	x.Reused, x.Remote = x.conn.used, x.conn.remote
-	if x.Reused {
-		x.Connected = x.Start
-		t.end.mu.Lock()
-		t.end.stats.Reused++
-		t.end.mu.Unlock()
-	} else {
+	conn, waited, err := t.end.get(dialCtx, x.last, fresh)
+	if err != nil {
+		if ctx.Err() == nil && context.Cause(dialCtx) == errTotalTimeout {
+			return fmt.Errorf("%w after %v, before a connection was ready", errTotalTimeout, r.TotalTimeout)
+		}
+		return err
+	}
+	x.conn, x.Reused, x.Remote = conn, conn.used, conn.remote
+	x.Connected = x.Start
+	if waited {
 		x.Connected = c.cfg.Now()
+	}
+	if x.Reused {
+		t.end.reused()
 	}
 	x.last = x.conn
 
@@ -184,8 +178,11 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 	}
 	x.Status, x.Header, x.keeps = resp.StatusCode, resp.Header, !resp.Close
 	x.Headers, x.at, x.userAt, x.batch = a.headersAt, a.at, a.userAt, a.batch
-	x.SentBytes = a.body.taken()
 	x.sent()
+	if x.Status == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		return errors.New("status 101: the server switched to another protocol unasked")
+	}
 	if resp.Body == http.NoBody {
 		// net/http has put the connection back already and reads ahead.
 		x.End = x.at
@@ -388,8 +385,9 @@ func (x *Exchange) found() {
 	x.Ev = Event{Name: x.fr.name, Data: x.fr.data, At: x.at, UserAt: x.userAt, Read: x.batch}
 }
 
-// Body reads the whole body, whatever its framing, and returns what came of it.
-// It is valid until the next Do. On failure it is what had come.
+// Body reads the whole body, whatever its framing, and returns what came of it,
+// decompressed. It is called instead of Next. The bytes are valid until the next
+// Do. On failure they are what had come.
 func (x *Exchange) Body() []byte {
 	for !x.over {
 		x.fill()
@@ -512,7 +510,11 @@ const maxText = 512
 // settle takes over what the attempt knows of its reads.
 func (x *Exchange) settle() {
 	a := x.a
-	if a == nil || x.Headers == unset {
+	if a == nil {
+		return
+	}
+	x.SentBytes = a.wrote.Load()
+	if x.Headers == unset {
 		return // net/http's goroutine may still be reading
 	}
 	x.Reads, x.ReadLagSum, x.ReadLagMax = a.kernelReads, a.lagSum, a.lagMax

@@ -36,10 +36,12 @@ func (x *Exchange) failWith(ctx context.Context, err error) {
 	switch {
 	case f == FailReset && x.Headers == unset && errors.Is(err, io.EOF):
 		text = "connection closed before any byte of a response"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		text += ": no local port is free for this address, use fewer connections at once or more addresses"
+	case errors.Is(err, syscall.EMFILE):
+		text += ": raise the limit of open files (ulimit -n)"
 	case f == FailTruncated && x.Headers != unset:
 		text = fmt.Sprintf("body broke off after %d bytes: %v", x.handed, err)
-	case f == FailTotalTimeout:
-		text = x.limitText(f)
 	}
 	x.fail(f, strings.TrimPrefix(text, "net/http: "))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -273,6 +274,167 @@ func raw(t *testing.T, answer func(c net.Conn), f func(t *testing.T, c *Client))
 		c.Close()
 		_ = l.Close()
 	})
+}
+
+// TestLengthTooShort sends more than the stated length: the rest belongs to
+// nobody, and its connection serves no other request.
+func TestLengthTooShort(t *testing.T) {
+	for _, framing := range []string{
+		"Content-Type: application/json\r\ncontent-LENGTH:   2\r\n\r\n{}, and more",
+		"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nand more",
+	} {
+		raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\n"+framing) }, func(t *testing.T, c *Client) {
+			for range 2 {
+				s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
+				if s.x.Failure != NoFailure || s.body != "{}" || s.x.Reused {
+					t.Errorf("%v %q, body %q, reused %v", s.x.Failure, s.x.Err, s.body, s.x.Reused)
+				}
+			}
+			synctest.Wait()
+			if n := c.OpenConnections(); n != 0 {
+				t.Errorf("%d connections open", n)
+			}
+		})
+	}
+}
+
+// TestIdleConnections is what happens between requests: bytes nobody asked for
+// and a server that closes cost the connection and nothing else.
+func TestIdleConnections(t *testing.T) {
+	for name, after := range map[string]func(net.Conn){
+		"bytes": func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 408 Request Timeout\r\n\r\n") },
+		"close": func(c net.Conn) { _ = c.Close() },
+		"old":   func(net.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw(t, func(c net.Conn) {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				time.Sleep(100 * time.Millisecond)
+				after(c)
+			}, func(t *testing.T, c *Client) {
+				for range 2 {
+					s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
+					if s.x.Failure != NoFailure || s.x.Reused || s.x.Resends != 0 {
+						t.Errorf("%v %q, reused %v, %d resends", s.x.Failure, s.x.Err, s.x.Reused, s.x.Resends)
+					}
+					time.Sleep(DefaultKeepAlive + time.Second)
+					if n := c.OpenConnections(); n != 0 {
+						t.Errorf("%d connections open", n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestNoBody is an answer without one, and one that wants another protocol.
+func TestNoBody(t *testing.T) {
+	raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 204 No Content\r\n\r\n") }, func(t *testing.T, c *Client) {
+		for i := range 3 {
+			s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
+			if s.x.Failure != NoFailure || s.x.Status != 204 || s.x.Reused != (i > 0) || s.body != "" || s.x.End == unset {
+				t.Errorf("%v %q, status %d, reused %v", s.x.Failure, s.x.Err, s.x.Status, s.x.Reused)
+			}
+		}
+	})
+	raw(t, func(c net.Conn) {
+		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+	}, func(t *testing.T, c *Client) {
+		s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
+		if s.x.Failure != FailProtocol || !strings.Contains(s.x.Err, "101") {
+			t.Errorf("%v %q", s.x.Failure, s.x.Err)
+		}
+	})
+}
+
+// TestStuckUpload is a server that never reads the request: the header limit
+// then counts from the last progress.
+func TestStuckUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := memconn.Listen("deaf:80")
+		c, err := New(Config{Dial: l.Dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := exchange(t.Context(), c, &Request{URL: "http://deaf/", Body: make([]byte, 1<<20), HeaderTimeout: 2 * time.Second}, nil)
+		if s.x.Failure != FailHeaderTimeout || ms(s.x.End-s.x.Start) != 2000 || s.x.Sent != unset || s.x.SentBytes >= 1<<20 {
+			t.Errorf("%v %q at %v ms, sent %d bytes", s.x.Failure, s.x.Err, ms(s.x.End-s.x.Start), s.x.SentBytes)
+		}
+		_ = l.Close()
+	})
+}
+
+// TestHandshakesArePaced lets 20 requests connect at once, 3 at a time.
+func TestHandshakesArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		now, most := 0, 0
+		c, err := New(Config{MaxHandshakes: 3, Dial: func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return nil, syscall.ECONNREFUSED
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				s := exchange(t.Context(), c, &Request{URL: "http://x/", TotalTimeout: 5 * time.Second}, nil)
+				if s.x.Failure != FailConnectRefused && s.x.Failure != FailTotalTimeout {
+					t.Errorf("%v %q", s.x.Failure, s.x.Err)
+				}
+			})
+		}
+		group.Wait()
+		if most != 3 {
+			t.Errorf("%d connects at once, want 3", most)
+		}
+	})
+}
+
+// odd is a connection whose stamps are off by some time.
+type odd struct {
+	*memconn.Conn
+	by time.Duration
+}
+
+func (o odd) LastStamp() (time.Time, bool) { return time.Now().Add(o.by), true }
+
+// TestWallStep gets impossible receive times and takes user times instead.
+func TestWallStep(t *testing.T) {
+	for by, step := range map[time.Duration]bool{time.Nanosecond: true, -61 * time.Second: true, -time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := memconn.Listen("player:80")
+			p := play.Serve(l, getCase(t, "008"))
+			c, err := New(Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := l.Dial(ctx, network, addr)
+				return odd{conn.(*memconn.Conn), by}, err
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := exchange(t.Context(), c, &Request{URL: p.URL(), Body: []byte("{}")}, nil)
+			if s.x.WallStep != step || s.x.KernelTimes == step || s.x.Failure != NoFailure {
+				t.Errorf("%v: wall step %v, kernel times %v, %v %q", by, s.x.WallStep, s.x.KernelTimes, s.x.Failure, s.x.Err)
+			}
+			want := 100.0
+			if !step {
+				want = 100 + ms(int64(by))
+			}
+			if s.events[0].MS != want {
+				t.Errorf("%v: first event at %v ms, want %v", by, s.events[0].MS, want)
+			}
+			c.Close()
+			p.Close()
+		})
+	}
 }
 
 // TestDialFailures gives errors of dialling their names.

@@ -132,7 +132,17 @@ func TestProxy(t *testing.T) {
 // TestRoundRobin is case 068: a name with three addresses gets the connections
 // in turn, and a connection keeps its requests.
 func TestRoundRobin(t *testing.T) {
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(hello))
+	// Nobody is answered before all six are there, so that each has a connection
+	// of its own.
+	var here atomic.Int64
+	all := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if here.Add(1) == 6 {
+			close(all)
+		}
+		<-all
+		hello(w, r)
+	}))
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,11 +157,9 @@ func TestRoundRobin(t *testing.T) {
 	var mu sync.Mutex
 	requests := map[string]int{}
 	var group sync.WaitGroup
-	start := make(chan struct{})
 	for range 6 {
 		group.Go(func() {
 			var x Exchange
-			<-start
 			for range 100 {
 				c.Do(t.Context(), &x, &Request{URL: "http://several:" + port + "/", Body: []byte("{}")})
 				x.Body()
@@ -165,7 +173,6 @@ func TestRoundRobin(t *testing.T) {
 			}
 		})
 	}
-	close(start)
 	group.Wait()
 	e := c.Endpoints()[0]
 	if len(e.Addresses) == 0 || e.Opened > 6 {
@@ -180,8 +187,8 @@ func TestRoundRobin(t *testing.T) {
 		t.Errorf("connections by address %v, want them even", e.Addresses)
 	}
 	for addr, n := range requests {
-		if want := int(e.Addresses[addr]) * 100; n < want-10 || n > want+10 {
-			t.Errorf("%s got %d requests on %d connections, want some %d", addr, n, e.Addresses[addr], want)
+		if want := int(e.Addresses[addr]) * 100; n != want {
+			t.Errorf("%s got %d requests on %d connections, want %d", addr, n, e.Addresses[addr], want)
 		}
 	}
 	t.Logf("connections %v, requests %v", e.Addresses, requests)
@@ -243,11 +250,13 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	group.Wait()
 	e := c.Endpoints()[0]
-	if e.Opened > 64 || e.Opened+e.Reused != 64*16 || e.Stale != 0 {
+	// A few more than 64 on a machine that is too busy: net/http gives up a
+	// connection when its writer does not report within 50 ms of the response.
+	if e.Opened > 64+4 || e.Opened+e.Reused != 64*16 || e.Stale != 0 || e.IdleDeaths != 0 {
 		t.Errorf("%+v, want at most 64 opened and 1024 requests", e)
 	}
-	if n := c.OpenConnections(); n != e.Opened {
-		t.Errorf("%d connections open, %d opened", n, e.Opened)
+	if n := c.OpenConnections(); n > e.Opened || n < e.Opened-4 {
+		t.Errorf("%d connections open, %+v", n, e)
 	}
 	c.Close()
 	if n := c.OpenConnections(); n != 0 {

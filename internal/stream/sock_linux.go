@@ -126,6 +126,15 @@ func (k *kernelReader) peerClosed() bool {
 	return closed || err != nil
 }
 
+// waiting reports whether bytes have come that were not read yet.
+func (k *kernelReader) waiting() bool {
+	n := 0
+	if err := k.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) }); err != nil {
+		return false
+	}
+	return n > 0
+}
+
 // keepStamping opens a socket that asks for receive times and does nothing
 // else. The kernel switches stamping on when the first socket asks, a moment
 // later, and off with the last: without this one the first reads of a lone

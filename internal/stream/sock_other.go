@@ -16,4 +16,6 @@ func (*kernelReader) read([]byte) (int, int64, error) { panic("BUG: no kernel re
 
 func (*kernelReader) peerClosed() bool { return false }
 
+func (*kernelReader) waiting() bool { return false }
+
 func keepStamping() io.Closer { return nil }

@@ -1,6 +1,9 @@
 package stream
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // wire follows the bytes of one HTTP/1.1 response as they come out of the
 // socket, beside net/http, which parses them again. It exists for two facts
@@ -14,7 +17,7 @@ type wire struct {
 	state   wireState
 	lines   int      // complete lines of the header block
 	length  int      // bytes of the line so far
-	first   [12]byte // the start of the status line
+	text    [40]byte // the start of the line
 	lastCR  bool     // the line so far is a single CR
 	code    int      // status code of the header block, once it is complete
 	left    int64    // payload bytes to come in the chunk
@@ -22,6 +25,10 @@ type wire struct {
 	payload int64    // payload bytes of the chunked body so far
 	raw     int64    // bytes after the header block
 	begun   bool     // set when the read held the first byte of a header block
+
+	coded    bool  // a transfer encoding was stated
+	declared int64 // Content-Length plus 1, 0 when there was none
+	excess   int64 // bytes of the last read behind the end of the response
 }
 
 type wireState uint8
@@ -39,14 +46,18 @@ const (
 
 // feed takes the bytes of one read.
 func (w *wire) feed(p []byte) {
-	w.begun = false
+	w.begun, w.excess = false, 0
 	if w.state == wireHead {
 		p = w.head(p)
 	}
-	if w.state != wireHead {
-		w.raw += int64(len(p))
-		w.body(p)
+	if w.state == wireHead {
+		return
 	}
+	w.raw += int64(len(p))
+	if !w.coded && w.declared > 0 {
+		w.excess = max(0, w.raw-(w.declared-1))
+	}
+	w.body(p)
 }
 
 // head consumes header bytes and returns what follows the header block.
@@ -61,8 +72,8 @@ func (w *wire) head(p []byte) []byte {
 		if i >= 0 {
 			seg = p[:i]
 		}
-		if w.lines == 0 && w.length < len(w.first) {
-			copy(w.first[w.length:], seg)
+		if w.length < len(w.text) {
+			copy(w.text[w.length:], seg)
 		}
 		w.lastCR = w.length == 0 && len(seg) == 1 && seg[0] == '\r' || w.lastCR && len(seg) == 0
 		w.length += len(seg)
@@ -71,14 +82,19 @@ func (w *wire) head(p []byte) []byte {
 		}
 		p = p[i+1:]
 		blank := w.length == 0 || w.length == 1 && w.lastCR
-		w.length, w.lastCR = 0, false
 		w.lines++
+		if w.lines == 1 {
+			w.code = statusCode(w.text)
+		} else if !blank {
+			w.field(w.text[:min(w.length, len(w.text))])
+		}
+		w.length, w.lastCR = 0, false
 		if !blank || w.lines == 1 {
 			continue
 		}
 		w.lines = 0
-		w.code = statusCode(w.first)
 		if w.code >= 100 && w.code <= 199 && w.code != 101 {
+			w.coded, w.declared = false, 0
 			continue
 		}
 		w.state = wireSize
@@ -87,7 +103,21 @@ func (w *wire) head(p []byte) []byte {
 	return nil
 }
 
-func statusCode(line [12]byte) int {
+// field takes the start of a header line.
+func (w *wire) field(line []byte) {
+	const length, coding = "content-length:", "transfer-encoding:"
+	switch {
+	case len(line) > len(coding) && bytes.EqualFold(line[:len(coding)], []byte(coding)):
+		w.coded = true
+	case len(line) > len(length) && bytes.EqualFold(line[:len(length)], []byte(length)):
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(line[len(length):])), 10, 62)
+		if err == nil && n >= 0 {
+			w.declared = n + 1
+		}
+	}
+}
+
+func statusCode(line [40]byte) int {
 	code := 0
 	for _, c := range line[9:12] {
 		if c < '0' || c > '9' {
@@ -111,7 +141,12 @@ func (w *wire) body(p []byte) {
 				w.state = wireDataEnd
 			}
 			continue
-		case wireDone, wireBad:
+		case wireDone:
+			if w.coded {
+				w.excess = int64(len(p))
+			}
+			return
+		case wireBad:
 			return
 		}
 		c := p[0]
