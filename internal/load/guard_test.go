@@ -83,6 +83,44 @@ func TestRefusalsStopAtOnce(t *testing.T) {
 	f(405, PathRefused, "does not know this path or model (HTTP 405")
 }
 
+// What is in flight when a key is refused is cancelled, not waited for; and the
+// first reason to stop holds.
+func TestARefusalCancelsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := answering(10 * time.Second)
+		script.Responses = append(script.Responses, refusing(403, `{}`).Responses[0])
+		g := newRig(t, script)
+		g.cfg.Steps = []Step{{Rate: 10, Duration: time.Hour, Drain: time.Hour}}
+		g.run()
+		if diff := cmp.Diff(map[string]int{"error auth": 1, "cancelled": 1}, g.count()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if g.res.Stopped != KeyRefused || g.res.End-g.res.Start != 102*ms {
+			t.Errorf("stopped by %v after %d ns", g.res.Stopped, g.res.End-g.res.Start)
+		}
+	})
+}
+
+func TestTheFirstReasonHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(10*time.Second))
+		g.population.Prompt, g.population.Output = random.Dist{A: 20}, random.Dist{A: 30}
+		g.cfg.MaxTotalTokens = 120
+		g.cfg.Steps = []Step{{Rate: 10, Duration: time.Hour, Drain: time.Hour}}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		time.AfterFunc(time.Second+leadTime, stop)
+		g.runContext(ctx)
+		if g.res.Stopped != TokenLimit || !strings.Contains(g.res.Message, "max-total-tokens") {
+			t.Errorf("stopped by %v: %s", g.res.Stopped, g.res.Message)
+		}
+		// The interrupt still ended the drain.
+		if diff := cmp.Diff(map[string]int{"cancelled": 3}, g.count()); diff != "" || g.res.End-g.res.Start != 1000*ms {
+			t.Errorf("ended after %d ns (-want +got):\n%s", g.res.End-g.res.Start, diff)
+		}
+	})
+}
+
 // The tokens of all requests never exceed the limit, those in flight included.
 func TestTokenLimit(t *testing.T) {
 	for _, users := range []int{1, 7} {

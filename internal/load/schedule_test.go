@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"net"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -139,6 +140,50 @@ func TestOpenLoopFollowsTheSeedAlone(t *testing.T) {
 		f(arrival, time.Millisecond, 0)
 		f(arrival, 700*time.Millisecond, 0)
 		f(arrival, 700*time.Millisecond, 3)
+	}
+}
+
+// Pinned: a run can be repeated with a later version of the program.
+func TestArrivalsArePinned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(time.Millisecond))
+		g.cfg.Seed, g.population.Seed = 99, 99
+		g.cfg.Steps = []Step{{Rate: 40, Arrival: "poisson", Requests: 4, Drain: time.Second}}
+		g.run()
+		var got []int64
+		for _, r := range g.byID() {
+			got = append(got, r.Scheduled-g.res.Steps[0].Start, int64(r.AskedPrompt))
+		}
+		if diff := cmp.Diff([]int64{29471744, 52, 66032795, 25, 66862711, 12, 79822149, 43}, got); diff != "" {
+			t.Errorf("arrivals and prompt lengths (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Over real sockets the schedule of a closed loop is the end of the request
+// before, by the kernel's time of its last byte, and not when the client came
+// round to it.
+func TestClosedLoopOverSockets(t *testing.T) {
+	for _, kernel := range []bool{true, false} {
+		g := newSocketRig(t, answering(5*time.Millisecond))
+		g.cfg.Stream.NoKernelTimes = !kernel
+		g.cfg.Steps = []Step{{Users: 1, Requests: 10, Drain: time.Minute}}
+		g.run()
+		rs := g.byID()
+		for i, r := range rs {
+			if i > 0 && r.Scheduled != rs[i-1].End {
+				t.Errorf("request %d is scheduled at %d, the one before ended at %d", i, r.Scheduled, rs[i-1].End)
+			}
+			if want := kernel && runtime.GOOS == "linux"; r.KernelTimes != want || (r.ReadLagMean != record.Unset) != want || r.Reads == 0 && want {
+				t.Errorf("kernel times %v: %v with a read lag of %d over %d reads", kernel, r.KernelTimes, r.ReadLagMean, r.Reads)
+			}
+			if r.ReadLagMax < r.ReadLagMean || r.Reused != (i > 0) || r.Remote != g.addr {
+				t.Errorf("request %d: %+v", i, r)
+			}
+		}
+		if e := g.res.Endpoints; len(e) != 1 || e[0].Opened != 1 || e[0].Reused != 9 {
+			t.Errorf("endpoints are %+v", e)
+		}
 	}
 }
 
