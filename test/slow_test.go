@@ -73,7 +73,7 @@ func TestTwoThousandStreams(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	slow(t)
 	disk := t.TempDir()
-	if err := mountTmpfs(disk, "size=200k"); err != nil {
+	if err := mountTmpfs(disk, "size=1500k"); err != nil {
 		t.Skipf("cannot mount a small file system here: %v", err)
 	}
 	t.Cleanup(func() {
