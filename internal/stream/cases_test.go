@@ -281,7 +281,7 @@ func TestDoneFreesTheSlot(t *testing.T) {
 				t.Errorf("failure %v, end at %v ms, want 122", s.x.Failure, ms(s.x.End-s.x.Start))
 			}
 			held := ms(c.cfg.Now() - s.x.End)
-			if want := 5.0; i < lateCount && held != want || i >= lateCount && held != 0 {
+			if want := ms(int64(closeGrace)); i < lateCount && held != want || i >= lateCount && held != 0 {
 				t.Errorf("exchange %d held its caller %v ms after the end", i, held)
 			}
 			synctest.Wait()

@@ -259,7 +259,10 @@ type endpoint struct {
 const (
 	staleCount = 3
 	staleShare = 20
-	lateCount  = 3
+	// A server that keeps bodies open after the terminal event is not waited
+	// for any more when it did so this often and in one of lateShare requests.
+	lateCount = 3
+	lateShare = 10
 )
 
 func (e *endpoint) snapshot() EndpointStats {

@@ -106,7 +106,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 	var firstErr error
 	for i := range addrs {
 		addr := addrs[(first+i)%len(addrs)]
-		c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
+		c, err := dialShare(ctx, &dialer, net.JoinHostPort(addr.String(), port), len(addrs)-i)
 		if err == nil {
 			e.prefer(addr)
 			return c, nil
@@ -119,6 +119,17 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 		}
 	}
 	return nil, firstErr
+}
+
+// dialShare dials within an equal share of the time that is left for so many
+// addresses, so that one that swallows packets leaves time for the others.
+func dialShare(ctx context.Context, d *net.Dialer, hostPort string, left int) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(time.Until(end)/time.Duration(left), time.Second))
+		defer cancel()
+	}
+	return d.DialContext(ctx, "tcp", hostPort)
 }
 
 // addresses returns the addresses of host and which of them has its turn.

@@ -86,6 +86,7 @@ type Exchange struct {
 	chunked      bool
 	over, tailed bool // the body has ended; what was left has been handed out
 	closed       bool
+	hidden       bool // the body is of an unknown encoding
 }
 
 func (x *Exchange) reset() {
@@ -122,8 +123,7 @@ func (c *Client) Do(ctx context.Context, x *Exchange, r *Request) {
 		if err == nil {
 			break
 		}
-		died := x.Reused && !fresh && x.a != nil && !x.a.any.Load() && x.a.cause.Load() == 0 && ctx.Err() == nil
-		if !died {
+		if fresh || ctx.Err() != nil || !x.diedReused() {
 			x.failWith(ctx, err)
 			return
 		}
@@ -135,6 +135,15 @@ func (c *Client) Do(ctx context.Context, x *Exchange, r *Request) {
 		x.Connected, x.Sent = unset, unset
 	}
 	x.begin()
+}
+
+// diedReused reports whether the attempt failed because a connection that had
+// served another request was dead: no byte of an answer came, and it was not
+// this side that gave up.
+func (x *Exchange) diedReused() bool {
+	c, a := x.conn, x.a
+	return c != nil && a != nil && x.Reused && !a.any.Load() && a.cause.Load() == 0 &&
+		(c.readDead.Load() || c.broken.Load() || c.cc.Err() != nil)
 }
 
 // attempt sends the request once and waits for the response header.
@@ -264,6 +273,10 @@ func (x *Exchange) begin() {
 	case "gzip", "x-gzip":
 		x.Compressed = true
 	default:
+		if x.Status >= 400 {
+			x.hidden = true // the status says enough
+			return
+		}
 		x.fail(FailProtocol, fmt.Sprintf("content-encoding %s was not asked for and is not known (gzip is)", enc))
 		return
 	}
@@ -386,11 +399,15 @@ func (x *Exchange) found() {
 }
 
 // Body reads the whole body, whatever its framing, and returns what came of it,
-// decompressed. It is called instead of Next. The bytes are valid until the next
+// decompressed; nil for the body of an error in an encoding that is not known. It
+// is called instead of Next. The bytes are valid until the next
 // Do. On failure they are what had come.
 func (x *Exchange) Body() []byte {
 	for !x.over {
 		x.fill()
+	}
+	if x.hidden {
+		return nil
 	}
 	return x.fr.buf
 }
@@ -570,7 +587,7 @@ func (x *Exchange) leave() {
 
 // closeGrace is how long Close waits for a body to end after the caller has
 // seen the terminal event. The end mostly is in the buffer by then.
-const closeGrace = 5 * time.Millisecond
+const closeGrace = 3 * time.Millisecond
 
 // Close ends an exchange whose caller wants no more of it: after the terminal
 // event, or to give up. Where the body ends within a few ms the connection is
@@ -590,7 +607,9 @@ func (x *Exchange) Close() {
 	}
 	e := x.conn.end
 	e.mu.Lock()
-	wait := e.stats.LateEnds < lateCount && !e.stats.ReuseOff && !e.c.cfg.NewConnection
+	s := &e.stats
+	wait := !s.ReuseOff && !e.c.cfg.NewConnection &&
+		(s.LateEnds < lateCount || s.LateEnds*lateShare < s.Opened+s.Reused)
 	e.mu.Unlock()
 	if wait || x.complete() {
 		x.drain()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"syscall"
@@ -343,6 +344,33 @@ func TestNoBody(t *testing.T) {
 		s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
 		if s.x.Failure != FailProtocol || !strings.Contains(s.x.Err, "101") {
 			t.Errorf("%v %q", s.x.Failure, s.x.Err)
+		}
+	})
+}
+
+// TestInvalidRequest fails before anything is sent, on a reused connection too,
+// and is not taken for a dead connection.
+func TestInvalidRequest(t *testing.T) {
+	raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") }, func(t *testing.T, c *Client) {
+		var x Exchange
+		for i, r := range []*Request{{}, {Header: http.Header{"X": {"a\nb"}}}, {Method: "A B"}} {
+			r.URL, r.Body = "http://raw/", []byte("{}")
+			c.Do(t.Context(), &x, r)
+			x.Body()
+			if want := []Failure{NoFailure, FailProtocol, FailProtocol}[i]; x.Failure != want || x.Resends != 0 {
+				t.Errorf("%d: %v %q, %d resends", i, x.Failure, x.Err, x.Resends)
+			}
+		}
+	})
+}
+
+// TestUnknownEncodingOfAnError keeps the status, and no garbage.
+func TestUnknownEncodingOfAnError(t *testing.T) {
+	response := `{"status":502,"headers":[["Content-Encoding","br"],["Content-Type","text/html"]],"framing":"length","writes":[{"text":"???"}],"end":{"how":"eof"}}`
+	bubbleOf(t, response, Config{}, func(t *testing.T, c *Client, p *play.Server) {
+		s := exchange(t.Context(), c, &Request{URL: p.URL(), Body: []byte("{}")}, nil)
+		if s.x.Failure != NoFailure || s.x.Status != 502 || s.body != "" {
+			t.Errorf("%v %q, status %d, body %q", s.x.Failure, s.x.Err, s.x.Status, s.body)
 		}
 	})
 }
