@@ -64,6 +64,7 @@ const (
 // share code with the client.
 type Server struct {
 	cfg      ServerConfig
+	cluster  *Cluster
 	model    *Model
 	memory   Memory
 	context  int
@@ -90,87 +91,20 @@ type Server struct {
 // NewServer checks the configuration and builds the engines; nothing runs yet.
 // The error says with numbers what cannot be.
 func NewServer(cfg ServerConfig) (*Server, error) {
-	if cfg.Model == "" {
-		cfg.Model = "llama-3.1-8b"
-	}
-	if cfg.GPU == "" {
-		cfg.GPU = "h100"
-	}
-	if cfg.Precision == "" {
-		cfg.Precision = BF16
-	}
-	if cfg.TP == 0 {
-		cfg.TP = 1
-	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 1
-	}
-	switch {
-	case cfg.Replicas < 1 || cfg.Replicas > 10_000:
-		return nil, fmt.Errorf("replicas %d: want 1 to 10000", cfg.Replicas)
-	case cfg.MaxNumSeqs < 0:
-		return nil, fmt.Errorf("max-num-seqs %d: want at least 1", cfg.MaxNumSeqs)
-	case cfg.MaxNumBatchedTokens < 0 || cfg.MaxNumBatchedTokens > 1<<20:
-		return nil, fmt.Errorf("max-num-batched-tokens %d: want 1 to %d", cfg.MaxNumBatchedTokens, 1<<20)
-	case cfg.MaxModelLen < 0:
-		return nil, fmt.Errorf("max-model-len %d: want at least 1", cfg.MaxModelLen)
-	case cfg.Step < 0:
-		return nil, fmt.Errorf("step %v: want more than 0", cfg.Step)
-	}
-	c := Builtin()
-	s := &Server{cfg: cfg, clock: clock.New(), conns: map[*conn]struct{}{}}
-	s.created = s.clock.Start().Unix()
-	s.run = strconv.FormatUint(random.Derive(uint64(s.clock.Start().UnixNano())), 36)
-	var err error
-	if s.model, err = c.Model(cfg.Model); err != nil {
+	cl, err := NewCluster(ClusterConfig{
+		Model: cfg.Model, GPU: cfg.GPU, Engine: cfg.Engine, Precision: cfg.Precision, TP: cfg.TP, Replicas: cfg.Replicas,
+		MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, MaxModelLen: cfg.MaxModelLen,
+		MemoryUtilization: cfg.MemoryUtilization, Step: cfg.Step,
+	})
+	if err != nil {
 		return nil, err
 	}
-	ec := EngineConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens}
-	if cfg.Step > 0 {
-		ec.Timer, ec.Blocks = FixedStep(cfg.Step), Unlimited
-		if ec.MaxNumSeqs == 0 {
-			ec.MaxNumSeqs = Unlimited
-		}
-		if ec.MaxNumBatchedTokens == 0 {
-			ec.MaxNumBatchedTokens = Unlimited
-		}
-		s.context = s.model.Context
-	} else {
-		l := &Layout{Model: s.model, Precision: cfg.Precision, TP: cfg.TP, MemoryUtilization: cfg.MemoryUtilization}
-		if l.GPU, err = c.GPU(cfg.GPU); err != nil {
-			return nil, err
-		}
-		if l.Engine, err = c.Engine(cfg.Engine); err != nil {
-			return nil, err
-		}
-		seqs, tokens := defaultLimits(l.GPU)
-		if ec.MaxNumBatchedTokens == 0 {
-			ec.MaxNumBatchedTokens = max(tokens, ec.MaxNumSeqs)
-		}
-		if ec.MaxNumSeqs == 0 {
-			ec.MaxNumSeqs = min(seqs, ec.MaxNumBatchedTokens)
-		}
-		l.MaxNumSeqs, l.MaxNumBatchedTokens = ec.MaxNumSeqs, ec.MaxNumBatchedTokens
-		if err := l.check(); err != nil {
-			return nil, err
-		}
-		if s.memory, err = l.memory(); err != nil {
-			return nil, err
-		}
-		ec.Blocks = s.memory.KVTokens / blockTokens
-		s.context = min(s.model.Context, ec.Blocks*blockTokens)
-		ec.Timer = NewRoofline(c, l)
-	}
-	s.blocks = ec.Blocks
-	if n := cfg.MaxModelLen; n > s.model.Context {
-		return nil, fmt.Errorf("max-model-len %d: the context of %s is %d tokens", n, s.model.Name, s.model.Context)
-	} else if n > s.context {
-		return nil, fmt.Errorf("max-model-len %d: the KV memory holds %d tokens", n, s.context)
-	} else if n > 0 {
-		s.context = n
-	}
-	for i := range cfg.Replicas {
-		e, err := NewEngine(ec)
+	cfg.Model = cl.Config.Model // what it also answers to
+	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}}
+	s.created = s.clock.Start().Unix()
+	s.run = strconv.FormatUint(random.Derive(uint64(s.clock.Start().UnixNano())), 36)
+	for i := range cl.Config.Replicas {
+		e, err := NewEngine(cl.Engine)
 		if err != nil {
 			return nil, err
 		}
@@ -623,9 +557,5 @@ func (s *Server) Accounts() []Account {
 
 // Describe says in one line what is served.
 func (s *Server) Describe() string {
-	if s.cfg.Step > 0 {
-		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", s.model.Name, len(s.replicas), s.cfg.Step, s.context)
-	}
-	return fmt.Sprintf("%s in %s on %d x %d %s, %d KV tokens each, context %d",
-		s.model.Name, s.cfg.Precision, len(s.replicas), s.cfg.TP, s.cfg.GPU, s.blocks*blockTokens, s.context)
+	return s.cluster.Describe()
 }

@@ -1,0 +1,136 @@
+package twin
+
+import (
+	"fmt"
+	"time"
+)
+
+// ClusterConfig names a cluster. Zero fields take defaults.
+type ClusterConfig struct {
+	// Model, GPU and Engine are names of the catalogue; llama-3.1-8b, h100 and
+	// vllm by default.
+	Model, GPU, Engine string
+	// Precision is bf16 (the default) or fp8.
+	Precision Precision
+	// TP is the number of devices per replica, Replicas the number of engines; 1
+	// by default.
+	TP, Replicas int
+	// MaxNumSeqs and MaxNumBatchedTokens are by default what vLLM takes for the
+	// device.
+	MaxNumSeqs, MaxNumBatchedTokens int
+	// MaxModelLen is the longest sequence in tokens, by default the model's
+	// context or what the KV memory holds, whichever is less.
+	MaxModelLen int
+	// MemoryUtilization is the engine's share of a device's memory.
+	MemoryUtilization float64
+	// Step, when above 0, makes every step that long, with unlimited memory and,
+	// unless they are given, unlimited sequences and tokens per step.
+	Step time.Duration
+}
+
+// Cluster is a cluster that is possible: what serve and predict are made of.
+type Cluster struct {
+	// Config is what was asked for, with the defaults filled in.
+	Config ClusterConfig
+	Model  *Model
+	// Layout is nil with fixed steps.
+	Layout *Layout
+	Memory Memory
+	// Engine is the configuration of each replica's engine.
+	Engine EngineConfig
+	// Context is the longest sequence in tokens.
+	Context int
+}
+
+// NewCluster finds the names in the catalogue and checks that what they describe
+// can be. The error says with numbers what cannot.
+func NewCluster(cfg ClusterConfig) (*Cluster, error) {
+	if cfg.Model == "" {
+		cfg.Model = "llama-3.1-8b"
+	}
+	if cfg.GPU == "" {
+		cfg.GPU = "h100"
+	}
+	if cfg.Precision == "" {
+		cfg.Precision = BF16
+	}
+	if cfg.TP == 0 {
+		cfg.TP = 1
+	}
+	if cfg.Replicas == 0 {
+		cfg.Replicas = 1
+	}
+	switch {
+	case cfg.Replicas < 1 || cfg.Replicas > 10_000:
+		return nil, fmt.Errorf("replicas %d: want 1 to 10000", cfg.Replicas)
+	case cfg.MaxNumSeqs < 0:
+		return nil, fmt.Errorf("max-num-seqs %d: want at least 1", cfg.MaxNumSeqs)
+	case cfg.MaxNumBatchedTokens < 0 || cfg.MaxNumBatchedTokens > 1<<20:
+		return nil, fmt.Errorf("max-num-batched-tokens %d: want 1 to %d", cfg.MaxNumBatchedTokens, 1<<20)
+	case cfg.MaxModelLen < 0:
+		return nil, fmt.Errorf("max-model-len %d: want at least 1", cfg.MaxModelLen)
+	case cfg.Step < 0:
+		return nil, fmt.Errorf("step %v: want more than 0", cfg.Step)
+	}
+	c := Builtin()
+	cl := &Cluster{Config: cfg}
+	var err error
+	if cl.Model, err = c.Model(cfg.Model); err != nil {
+		return nil, err
+	}
+	ec := EngineConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens}
+	if cfg.Step > 0 {
+		ec.Timer, ec.Blocks = FixedStep(cfg.Step), Unlimited
+		if ec.MaxNumSeqs == 0 {
+			ec.MaxNumSeqs = Unlimited
+		}
+		if ec.MaxNumBatchedTokens == 0 {
+			ec.MaxNumBatchedTokens = Unlimited
+		}
+		cl.Context = cl.Model.Context
+	} else {
+		l := &Layout{Model: cl.Model, Precision: cfg.Precision, TP: cfg.TP, MemoryUtilization: cfg.MemoryUtilization}
+		if l.GPU, err = c.GPU(cfg.GPU); err != nil {
+			return nil, err
+		}
+		if l.Engine, err = c.Engine(cfg.Engine); err != nil {
+			return nil, err
+		}
+		seqs, tokens := defaultLimits(l.GPU)
+		if ec.MaxNumBatchedTokens == 0 {
+			ec.MaxNumBatchedTokens = max(tokens, ec.MaxNumSeqs)
+		}
+		if ec.MaxNumSeqs == 0 {
+			ec.MaxNumSeqs = min(seqs, ec.MaxNumBatchedTokens)
+		}
+		l.MaxNumSeqs, l.MaxNumBatchedTokens = ec.MaxNumSeqs, ec.MaxNumBatchedTokens
+		if err := l.check(); err != nil {
+			return nil, err
+		}
+		if cl.Memory, err = l.memory(); err != nil {
+			return nil, err
+		}
+		ec.Blocks = cl.Memory.KVTokens / blockTokens
+		cl.Context = min(cl.Model.Context, ec.Blocks*blockTokens)
+		ec.Timer = NewRoofline(c, l)
+		cl.Layout = l
+	}
+	if n := cfg.MaxModelLen; n > cl.Model.Context {
+		return nil, fmt.Errorf("max-model-len %d: the context of %s is %d tokens", n, cl.Model.Name, cl.Model.Context)
+	} else if n > cl.Context {
+		return nil, fmt.Errorf("max-model-len %d: the KV memory holds %d tokens", n, cl.Context)
+	} else if n > 0 {
+		cl.Context = n
+	}
+	cl.Engine = ec
+	return cl, nil
+}
+
+// Describe says in one line what the cluster is.
+func (c *Cluster) Describe() string {
+	if c.Config.Step > 0 {
+		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
+	}
+	return fmt.Sprintf("%s in %s on %d x %d %s, %d KV tokens each, context %d",
+		c.Model.Name, c.Config.Precision, c.Config.Replicas, c.Config.TP, c.Config.GPU, c.Engine.Blocks*blockTokens, c.Context)
+}
