@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,19 @@ import (
 // scripted is a population whose machines do what a list says.
 type scripted struct {
 	do  []workload.Action // At is the time after the last outcome
-	log *[]string
+	log *outcomes
+}
+
+// outcomes are what machines were told.
+type outcomes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (o *outcomes) add(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines = append(o.lines, fmt.Sprintf(format, args...))
 }
 
 func (s scripted) User(_, user uint32) workload.Machine { return &scriptedMachine{s, 0, uint64(user)} }
@@ -37,9 +50,9 @@ type scriptedMachine struct {
 func (m *scriptedMachine) Start(now int64) workload.Action { return m.next(now) }
 
 func (m *scriptedMachine) Done(now int64, o workload.Outcome) workload.Action {
-	*m.log = append(*m.log, fmt.Sprintf("%d: %v %d %q at %d", m.id, o.Status, o.OutputTokens, o.Text, (now-int64(leadTime))/ms))
+	m.log.add("%d: %v %d %q at %d", m.id, o.Status, o.OutputTokens, o.Text, (now-int64(leadTime))/ms)
 	if o.Ended != 0 && o.Ended != now {
-		*m.log = append(*m.log, fmt.Sprintf("ended at %d, told at %d", o.Ended, now))
+		m.log.add("ended at %d, told at %d", o.Ended, now)
 	}
 	return m.next(now)
 }
@@ -76,11 +89,11 @@ func TestMachinesAreDriven(t *testing.T) {
 		step.Drain = time.Minute
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, answering(300*time.Millisecond))
-			var log []string
+			var log outcomes
 			g.cfg.Population = scripted{script, &log}
 			g.cfg.Steps = []Step{step}
 			g.run()
-			if diff := cmp.Diff(want, log); diff != "" {
+			if diff := cmp.Diff(want, log.lines); diff != "" {
 				t.Errorf("%+v: what the machine was told (-want +got):\n%s", step, diff)
 			}
 			rs := g.byID()
@@ -107,7 +120,7 @@ func TestTurnsEndWithTheWindow(t *testing.T) {
 		step.Drain = time.Minute
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, answering(300*time.Millisecond))
-			var log []string
+			var log outcomes
 			g.cfg.Population = scripted{script, &log}
 			g.cfg.Steps = []Step{step}
 			g.run()
