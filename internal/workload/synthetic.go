@@ -70,12 +70,20 @@ const (
 	labelSession = 2
 )
 
+// Numbers of sessions are unique in a run, whose steps follow one another, and
+// stay below 2^53, so that programs that read them as floats lose nothing: 1,024
+// steps of 1,048,576 users of 4 million sessions each.
+const (
+	userShift = 22
+	stepShift = userShift + 20
+)
+
 // User returns the machine of one endless user.
 func (s *Synthetic) User(step, user uint32) Machine {
 	return &single{
 		s:    s,
 		r:    random.User(random.Derive(s.Seed, labelUser, uint64(step)), uint64(user)),
-		next: uint64(user) << 32,
+		next: uint64(step)<<stepShift | uint64(user)<<userShift,
 		left: -1,
 	}
 }
@@ -85,7 +93,7 @@ func (s *Synthetic) Session(step uint32, session uint64) Machine {
 	return &single{
 		s:    s,
 		r:    random.User(random.Derive(s.Seed, labelSession, uint64(step)), session),
-		next: session,
+		next: uint64(step)<<stepShift | session,
 		left: 1,
 	}
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -217,5 +218,37 @@ func TestDistOfScenario(t *testing.T) {
 		t.Error("an unknown distribution was taken")
 	} else if want := `prompt-tokens: unknown distribution "zipfian", want fixed, uniform, normal or lognormal`; err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)
+	}
+}
+
+// Sessions are told apart over the whole run, steps included, and by programs
+// that know only floats.
+func TestSessionNumbersAreUnique(t *testing.T) {
+	s := &Synthetic{Seed: 1, Prompt: random.Dist{A: 8}, Output: random.Dist{A: 8}}
+	seen := map[uint64]string{}
+	note := func(n uint64, who string) {
+		if n >= 1<<53 {
+			t.Errorf("%s has session %d, not exact as a float", who, n)
+		}
+		if was, ok := seen[n]; ok {
+			t.Errorf("%s and %s have the same session %d", was, who, n)
+		}
+		seen[n] = who
+	}
+	for _, step := range []uint32{0, 1, 2, 999} {
+		for _, user := range []uint32{0, 1, 2, 999_999} {
+			m := s.User(step, user)
+			a := m.Start(0)
+			for i := range 3 {
+				note(a.Session, fmt.Sprintf("step %d user %d session %d", step, user, i))
+				a = m.Done(0, Outcome{})
+			}
+		}
+	}
+	seen = map[uint64]string{}
+	for _, step := range []uint32{0, 1, 999} {
+		for _, n := range []uint64{0, 1, 1 << 40} {
+			note(s.Session(step, n).Start(0).Session, fmt.Sprintf("step %d session %d", step, n))
+		}
 	}
 }
