@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/record"
@@ -70,33 +71,33 @@ func (p *progress) close() {
 	p.clear()
 }
 
-const barWidth = 16
+const barWidth = 10
 
-// progressLine is one line of at most 80 columns:
-// [=====>          ]  35 %  39 s left  4 users  2.00/s  128 tokens/s  24 ok
+// progressLine is one line of fewer than 80 columns:
+// [===>      ]  35 %  39s left  4 users  2.00/s  128 tokens/s  24 ok
+// What matters less goes when there is no room.
 func progressLine(c *conduct.Progress) string {
-	var parts []string
+	head, bar := "", ""
 	if c.Share >= 0 {
 		n := min(barWidth, int(c.Share*barWidth))
-		bar := strings.Repeat("=", n)
+		bar = strings.Repeat("=", n)
 		if n < barWidth {
 			bar += ">" + strings.Repeat(" ", barWidth-n-1)
 		}
-		parts = append(parts, fmt.Sprintf("[%s] %3.0f %%", bar, 100*c.Share))
+		bar = "[" + bar + "] "
+		head = fmt.Sprintf("%3.0f %%  ", 100*c.Share)
 	}
 	switch {
+	case c.Over && c.Share < 1:
+		head += "ended after " + report.Seconds(c.Elapsed.Seconds())
 	case c.Over:
-		word := "done in "
-		if c.Share < 1 {
-			word = "ended after "
-		}
-		parts = append(parts, word+report.Seconds(c.Elapsed.Seconds()))
+		head += "done in " + report.Seconds(c.Elapsed.Seconds())
 	case c.Phase == record.Drain && c.Step == c.Steps-1:
-		parts = append(parts, plural(int(c.Counts.InFlight), "request")+" to drain")
+		head += plural(int(c.Counts.InFlight), "request") + " to drain"
 	case c.Left >= 0:
-		parts = append(parts, seconds(c.Left)+" left")
+		head += seconds(c.Left) + " left"
 	default:
-		parts = append(parts, seconds(c.Elapsed))
+		head += seconds(c.Elapsed)
 	}
 	level := report.Figure(c.Rate) + "/s asked"
 	if c.Users > 0 {
@@ -105,18 +106,26 @@ func progressLine(c *conduct.Progress) string {
 	if c.Steps > 1 {
 		level = fmt.Sprintf("step %d/%d: %s", c.Step+1, c.Steps, level)
 	}
-	if c.Phase == record.Warmup {
+	if c.Phase == record.Warmup && !c.Over {
 		level += " (warm-up)"
 	}
-	parts = append(parts, level)
-	if !c.Over {
-		parts = append(parts, report.Figure(c.EndedPerS)+"/s", report.Figure(c.TokensPerS)+" tokens/s")
-	}
-	parts = append(parts, report.Count(c.Counts.OK)+" ok")
+	tail := "  " + report.Count(c.Counts.OK) + " ok"
 	if n := c.Counts.Failed; n > 0 {
-		parts = append(parts, report.Count(n)+" failed")
+		tail += "  " + report.Count(n) + " failed"
 	}
-	return strings.Join(parts, "  ")
+	rates, tokens := "", ""
+	if !c.Over {
+		rates, tokens = "  "+report.Figure(c.EndedPerS)+"/s", "  "+report.Figure(c.TokensPerS)+" tokens/s"
+	}
+	core := head + "  " + level
+	for _, line := range []string{
+		bar + core + rates + tokens + tail, core + rates + tokens + tail, core + rates + tail, core + tail,
+	} {
+		if utf8.RuneCountInString(line) < report.Width {
+			return line
+		}
+	}
+	return head + tail
 }
 
 // seconds writes a time to the second.
