@@ -154,7 +154,6 @@ type figures struct {
 	group    *group
 	blocking blocking
 	window   int64
-	limits   []Limit
 	good     int64
 }
 

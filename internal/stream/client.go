@@ -203,7 +203,7 @@ func (c *Client) target(raw string) (target, error) {
 		return target{}, fmt.Errorf("parse URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return target{}, fmt.Errorf("URL %q: want http://HOST/... or https://HOST/...", raw)
+		return target{}, fmt.Errorf("URL %q: want http://HOST or https://HOST, with or without a path", raw)
 	}
 	port := u.Port()
 	if port == "" {

@@ -40,13 +40,13 @@ func frame(kind Framing, body []byte, cut func(left int) int) (events []seenEven
 func checkFraming(t *testing.T, kind Framing, body []byte, cut func(left int) int) {
 	t.Helper()
 	want, ends := reference(kind, string(body))
-	got, fed := frame(kind, body, cut)
+	got, _ := frame(kind, body, cut)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("%q (-want +got):\n%s", body, d)
 	}
 	// Byte by byte: each event comes out with its last byte, not later. (Inside
 	// a larger piece it comes out with the piece, which is checked by this too.)
-	got, fed = frame(kind, body, func(int) int { return 1 })
+	got, fed := frame(kind, body, func(int) int { return 1 })
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("%q byte by byte (-want +got):\n%s", body, d)
 	}

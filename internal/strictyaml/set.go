@@ -65,9 +65,7 @@ func (d *Document) Set(v any, path, value, origin string, add bool, o Options) e
 			}
 			n = sub
 		} else {
-			for _, part := range split(&node{Position: at, kind: scalar, text: value}) {
-				n.items = append(n.items, part)
-			}
+			n.items = append(n.items, split(&node{Position: at, kind: scalar, text: value})...)
 		}
 		if old := d.find(keys); add && old != nil && old.kind == sequence && old.Origin == origin {
 			old.items = append(old.items, n.items...)
