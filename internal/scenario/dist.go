@@ -168,10 +168,10 @@ func (d Dist) check() error {
 			return fmt.Errorf("want finite numbers of tokens")
 		}
 		if x < 0 {
-			return fmt.Errorf("want numbers of tokens of at least 0, not %v", x)
+			return fmt.Errorf("want numbers of tokens of at least 0")
 		}
 		if x > MaxTokens {
-			return fmt.Errorf("want at most %d tokens, not %v", MaxTokens, x)
+			return fmt.Errorf("want at most %d tokens", MaxTokens)
 		}
 	}
 	whole := func(x float64) bool { return x == math.Trunc(x) }

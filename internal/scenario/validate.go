@@ -37,10 +37,15 @@ type validator struct {
 	s    *Scenario
 	had  strictyaml.Errors
 	errs strictyaml.Errors
+	// variables holds the text of the fields that name variables.
+	variables map[string]string
 }
 
 func (s *Scenario) check(had strictyaml.Errors) strictyaml.Errors {
 	v := validator{s: s, had: had}
+	if s.origin.doc != nil {
+		v.variables = s.origin.doc.Raws()
+	}
 	v.general()
 	v.target(&s.Target)
 	v.users(&s.Users)
@@ -56,15 +61,21 @@ func (v *validator) fail(path, problem, value string) {
 		return
 	}
 	e := &strictyaml.Error{Path: path, Problem: problem, Value: value}
+	if raw, ok := v.variables[path]; ok && value != "" {
+		e.Value = strictyaml.Quote(raw) // what a variable holds is not shown
+	}
 	if v.s.origin.doc != nil {
 		e.Position, _ = v.s.origin.doc.At(path)
 	}
 	v.errs = append(v.errs, e)
 }
 
+// failed says whether reading went wrong at path, in it or around it, or at a
+// name that was probably meant to be it: what would be said of its value then
+// is only noise.
 func (v *validator) failed(path string) bool {
 	for _, e := range v.had {
-		if e.Path == path || strings.HasPrefix(e.Path, path+"[") || strings.HasPrefix(e.Path, path+".") ||
+		if e.Path == path || e.Path == "" || e.Nearest == path || strings.HasPrefix(e.Nearest, path+".") || strings.HasPrefix(e.Path, path+"[") || strings.HasPrefix(e.Path, path+".") ||
 			strings.HasPrefix(path, e.Path+"[") || strings.HasPrefix(path, e.Path+".") {
 			return true
 		}
@@ -100,7 +111,7 @@ func (v *validator) target(t *Target) {
 		v.fail("target.url", "want the URL of an endpoint, as in http://localhost:8000", "")
 	}
 	for i, raw := range t.URL {
-		v.url(item("target.url", i), raw, true)
+		v.url(v.step("target.url", i, len(t.URL)), raw, true)
 	}
 	v.text("target.model", t.Model)
 	v.choice("target.api", t.API, []string{APIChat, APICompletions})
@@ -131,8 +142,9 @@ func (v *validator) target(t *Target) {
 	}
 	if t.ConnectTimeout <= 0 {
 		v.fail("target.connect-timeout", "want a duration above 0", strictyaml.FormatDuration(t.ConnectTimeout))
+	} else {
+		v.duration("target.connect-timeout", t.ConnectTimeout)
 	}
-	v.duration("target.connect-timeout", t.ConnectTimeout)
 	v.duration("target.header-timeout", t.HeaderTimeout)
 	v.duration("target.idle-timeout", t.IdleTimeout)
 	v.duration("target.timeout", t.Timeout)
@@ -277,7 +289,7 @@ func (v *validator) load(l *Load) {
 	case !haveDuration && !haveRequests:
 		v.fail("load.duration", "want a duration or a number of requests", "")
 	}
-	v.duration("load.duration", l.Duration)
+	v.duration("load.duration", max(0, l.Duration))
 	v.duration("load.warmup", l.Warmup)
 	v.duration("load.drain", l.Drain)
 	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {

@@ -67,12 +67,20 @@ type decoder struct {
 // maxErrors bounds what a document of nothing but errors costs.
 const maxErrors = 1000
 
-func (d *decoder) fail(p Position, path, problem, value, nearest string) {
+// fail records an error about n. A value that is secret, or came from a
+// variable, is not shown.
+func (d *decoder) fail(n *node, path, problem, value string) {
+	if n.kind == scalar && d.options.Secret != nil && d.options.Secret(path) {
+		value = ""
+	} else if n.raw != "" && value != "" {
+		value = Quote(n.raw)
+	}
+	d.report(n.Position, path, problem, value, "")
+}
+
+func (d *decoder) report(p Position, path, problem, value, nearest string) {
 	if len(d.errs) >= maxErrors {
 		return
-	}
-	if d.options.Secret != nil && d.options.Secret(path) {
-		value = ""
 	}
 	d.errs = append(d.errs, &Error{Position: p, Path: path, Problem: problem, Value: value, Nearest: nearest})
 }
@@ -116,7 +124,7 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 		if text, ok := d.scalar(n, path, "want a duration with a unit, as in 30s"); ok {
 			x, problem := parseDuration(text)
 			if problem != "" {
-				d.fail(n.Position, path, problem, Quote(text), "")
+				d.fail(n, path, problem, Quote(text))
 				return
 			}
 			v.SetInt(int64(x))
@@ -127,7 +135,7 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 		if text, ok := d.scalar(n, path, "want a single value"); ok {
 			fresh := reflect.New(t)
 			if err := fresh.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
-				d.fail(n.Position, path, err.Error(), Quote(text), "")
+				d.fail(n, path, err.Error(), Quote(text))
 				return
 			}
 			v.Set(fresh.Elem())
@@ -160,16 +168,19 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 			case !n.quoted && (text == "true" || text == "false"):
 				v.SetBool(text == "true")
 			case n.quoted && (text == "true" || text == "false"):
-				d.fail(n.Position, path, "want true or false without quotes", strconv.Quote(text), "")
+				d.fail(n, path, "want true or false without quotes", strconv.Quote(text))
 			default:
-				d.fail(n.Position, path, "want true or false", Quote(text), truth(text))
+				d.fail(n, path, "want true or false", Quote(text))
+				if len(d.errs) > 0 {
+					d.errs[len(d.errs)-1].Nearest = truth(text)
+				}
 			}
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		if text, ok := d.number(n, path, "want a whole number"); ok {
 			x, err := strconv.ParseInt(text, 10, t.Bits())
 			if problem := wholeProblem(text, err); problem != "" {
-				d.fail(n.Position, path, problem, Quote(text), "")
+				d.fail(n, path, problem, Quote(text))
 				return
 			}
 			v.SetInt(x)
@@ -182,7 +193,7 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 				problem = "want a whole number of at least 0"
 			}
 			if problem != "" {
-				d.fail(n.Position, path, problem, Quote(text), "")
+				d.fail(n, path, problem, Quote(text))
 				return
 			}
 			v.SetUint(x)
@@ -191,7 +202,7 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 		if text, ok := d.number(n, path, "want a number"); ok {
 			x, ok := parseFloat(text)
 			if !ok {
-				d.fail(n.Position, path, "want a number", Quote(text), "")
+				d.fail(n, path, "want a number", Quote(text))
 				return
 			}
 			v.SetFloat(x)
@@ -206,14 +217,14 @@ func (d *decoder) scalar(n *node, path, want string) (string, bool) {
 	if n.kind == scalar {
 		return n.text, true
 	}
-	d.fail(n.Position, path, want, n.what(), "")
+	d.fail(n, path, want, n.what())
 	return "", false
 }
 
 func (d *decoder) number(n *node, path, want string) (string, bool) {
 	text, ok := d.scalar(n, path, want)
 	if ok && n.quoted {
-		d.fail(n.Position, path, want+" without quotes", strconv.Quote(text), "")
+		d.fail(n, path, want+" without quotes", strconv.Quote(text))
 		return "", false
 	}
 	return text, ok
@@ -357,7 +368,11 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 		return // all that was in the group is commented out
 	}
 	if n.kind != mapping {
-		d.fail(n.Position, path, "want a group of fields ("+list(names(fs))+")", n.what(), elsewhere(d.root, path, lastName(path), true))
+		problem := "want a group of fields (" + list(names(fs)) + ")"
+		if n.kind == scalar && !n.quoted && strings.Contains(n.text, ":") {
+			problem += " with a space after each colon"
+		}
+		d.report(n.Position, path, problem, n.what(), elsewhere(d.root, path, lastName(path), true))
 		return
 	}
 	seen := map[string]int{}
@@ -384,7 +399,7 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 // twice reports a key that the same mapping has already had.
 func (d *decoder) twice(seen map[string]int, e entry, at Position, path string) bool {
 	if first, ok := seen[e.key]; ok {
-		d.fail(at, path, fmt.Sprintf("given twice, first in line %d: remove one", first), "", "")
+		d.report(at, path, fmt.Sprintf("given twice, first in line %d: remove one", first), "", "")
 		return true
 	}
 	seen[e.key] = e.line
@@ -393,7 +408,7 @@ func (d *decoder) twice(seen map[string]int, e entry, at Position, path string) 
 
 func (d *decoder) unknown(at Position, parent, path, key string, siblings []string) {
 	if text, ok := d.options.Reserved[path]; ok {
-		d.fail(at, path, text, "", "")
+		d.report(at, path, text, "", "")
 		return
 	}
 	near := Nearest(key, siblings)
@@ -407,7 +422,7 @@ func (d *decoder) unknown(at Position, parent, path, key string, siblings []stri
 	if near == "" {
 		problem += ": want one of " + list(siblings)
 	}
-	d.fail(at, path, problem, "", near)
+	d.report(at, path, problem, "", near)
 }
 
 // elsewhere returns the path of a field that has or nearly has this name in
@@ -459,7 +474,7 @@ func (d *decoder) mapping(n *node, v reflect.Value, path string) {
 		return
 	}
 	if n.kind != mapping {
-		d.fail(n.Position, path, "want a group of names with values", n.what(), "")
+		d.fail(n, path, "want a group of names with values", n.what())
 		return
 	}
 	out := reflect.MakeMapWithSize(t, len(n.entries))
@@ -478,9 +493,10 @@ func (d *decoder) mapping(n *node, v reflect.Value, path string) {
 
 func (d *decoder) slice(n *node, v reflect.Value, path string) {
 	items := n.items
+	itemPath := func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 	switch n.kind {
 	case null:
-		d.fail(n.Position, path, "want a list or a value", n.what(), "")
+		d.fail(n, path, "want a list or a value", n.what())
 		return
 	case scalar:
 		// One value is a list of one, and "1,2,4" one of three, as flags give
@@ -489,9 +505,12 @@ func (d *decoder) slice(n *node, v reflect.Value, path string) {
 	case mapping:
 		items = []*node{n}
 	}
+	if n.kind != sequence && len(items) == 1 {
+		itemPath = func(int) string { return path }
+	}
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
-		d.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		d.value(item, out.Index(i), itemPath(i))
 	}
 	v.Set(out)
 }
@@ -554,6 +573,9 @@ func resolve(n *node) any {
 		return math.Inf(-1)
 	}
 	if x, err := strconv.ParseInt(n.text, 10, 64); err == nil && wholeProblem(n.text, nil) == "" {
+		return x
+	}
+	if x, err := strconv.ParseUint(n.text, 10, 64); err == nil && wholeProblem(n.text, nil) == "" {
 		return x
 	}
 	if c := n.text[0]; c == '-' || c == '+' || c == '.' || c >= '0' && c <= '9' {

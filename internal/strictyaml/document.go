@@ -22,12 +22,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The limits on one document. The parser below needs time quadratic in the
-// number of keys (52,000 keys took 8 s), so tokens are limited rather than
-// bytes; what the limits allow is read in well under a second.
+// The limits on one document. The lexer below needs about a microsecond for
+// each mark and the parser time quadratic in the number of keys (52,000 keys
+// took 8 s); what the limits allow is read in well under a second.
 const (
 	// MaxBytes is the largest document in bytes.
-	MaxBytes = 4 << 20
+	MaxBytes = 256 << 10
 	// MaxTokens is the most keys, values and punctuation marks together.
 	MaxTokens = 20_000
 	// MaxDepth is how deep values may be nested.
@@ -134,6 +134,7 @@ func precheck(file string, data []byte) *Error {
 	}
 	line, col := 1, 1
 	indent := true
+	var tab *Error // a tab seen in the indent of this line
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
 		at := Position{File: file, Line: line, Col: col}
@@ -141,14 +142,14 @@ func precheck(file string, data []byte) *Error {
 		case r == utf8.RuneError && size <= 1:
 			return &Error{Position: at, Problem: fmt.Sprintf("byte 0x%02x is not UTF-8 text: is this a YAML file?", data[i])}
 		case r == '\n':
-			line, col, indent = line+1, 0, true
+			line, col, indent, tab = line+1, 0, true, nil
 		case r == '\r':
 			if i+1 >= len(data) || data[i+1] != '\n' {
 				return &Error{Position: at, Problem: "a carriage return without a line feed: end lines with \\n or \\r\\n"}
 			}
 		case r == '\t':
-			if indent && strings.TrimLeft(firstLine(data[i:]), " \t\r") != "" {
-				return &Error{Position: at, Problem: "a tab before the first letter of a line: indent with spaces"}
+			if indent && tab == nil {
+				tab = &Error{Position: at, Problem: "a tab before the first letter of a line: indent with spaces"}
 			}
 		case r == '\ufeff' && i == 0:
 			col--
@@ -156,6 +157,9 @@ func precheck(file string, data []byte) *Error {
 			return &Error{Position: at, Problem: fmt.Sprintf("control character U+%04X: is this a YAML file?", r)}
 		case r != ' ':
 			indent = false
+			if tab != nil {
+				return tab
+			}
 		}
 		i += size
 		col++
@@ -163,27 +167,29 @@ func precheck(file string, data []byte) *Error {
 	return nil
 }
 
-func firstLine(b []byte) string {
-	if i := slices.Index(b, '\n'); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
-}
-
-// parse calls the YAML library, which has been seen to panic on hostile input:
-// that becomes an error here and nowhere else.
-func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) {
+// guarded calls the YAML library, which has been seen to panic on hostile
+// input: that becomes an error here and nowhere else.
+func guarded(file string, call func()) (err *Error) {
 	defer func() {
 		if r := recover(); r != nil {
-			tokens, tree = nil, nil
 			err = &Error{Position: Position{File: file}, Problem: fmt.Sprintf("the YAML parser gave up on this text (%v)", r)}
 		}
 	}()
-	tokens = lexer.Tokenize(text)
+	call()
+	return nil
+}
+
+func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) {
+	if err := guarded(file, func() { tokens = lexer.Tokenize(text) }); err != nil {
+		return nil, nil, err
+	}
 	if err := checkTokens(file, tokens); err != nil {
 		return nil, nil, err
 	}
-	tree, perr := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	var perr error
+	if err := guarded(file, func() { tree, perr = parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) }); err != nil {
+		return nil, nil, err
+	}
 	if perr == nil {
 		return tokens, tree, nil
 	}
@@ -260,6 +266,14 @@ func (c *converter) position(n ast.Node) Position {
 	if n == nil {
 		return p
 	}
+	switch m := n.(type) {
+	case *ast.MappingValueNode: // its own token is the colon
+		return c.position(m.Key)
+	case *ast.MappingNode:
+		if len(m.Values) > 0 && !m.IsFlowStyle {
+			return c.position(m.Values[0].Key)
+		}
+	}
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
 		p.Line, p.Col = tk.Position.Line, tk.Position.Column
 	}
@@ -300,9 +314,6 @@ func (c *converter) convert(n ast.Node, depth int) (*node, *Error) {
 			if err := c.add(out, v, depth); err != nil {
 				return nil, err
 			}
-		}
-		if len(out.entries) > 0 && !n.IsFlowStyle {
-			out.Line, out.Col = out.entries[0].line, out.entries[0].col
 		}
 		return out, nil
 	case *ast.SequenceNode:

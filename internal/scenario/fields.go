@@ -1,0 +1,82 @@
+package scenario
+
+// Field is what a person needs to know about one field.
+type Field struct {
+	// Help is one or two sentences: meaning, unit, and what leaving it out
+	// does.
+	Help string
+	// Example is a value as it stands in a file.
+	Example string
+	// Choices are the only values, when there are only some.
+	Choices []string
+	// Arg names the value of the flag in a usage text, as N or DIST; empty for
+	// a flag that takes none.
+	Arg string
+}
+
+// groups says what each group of fields is for.
+var groups = map[string]string{
+	"target": "where requests go and how they are shaped",
+	"users":  "who the users are: what they send and how much they want back",
+	"load":   "how much load is applied, and for how long",
+	"guards": "when the run is stopped, and what is expected of it",
+	"data":   "where the run is kept, and what is read beside it",
+}
+
+// fieldHelp has every field of Scenario by path; a test keeps it complete. The
+// JSON Schema, the page docs/scenario.md and the command line read it.
+var fieldHelp = map[string]Field{
+	"name": {Help: "Name of the run, part of its folder's name.", Example: "nightly", Arg: "S"},
+	"tag":  {Help: "Labels of the run, for finding and comparing runs later. On the command line `--tag K=V`, again for each.", Example: "{gpu: h100, engine: vllm}", Arg: "K=V"},
+	"seed": {Help: "Equal seeds make equal prompts, lengths and arrivals. Left out, one is drawn and saved: a server with a prefix cache answers the same prompts faster the second time.", Example: "42", Arg: "N"},
+
+	"target.url":                {Help: "The endpoint: a base with or without `/v1`, or the full path of an endpoint. Several are used in turn.", Example: "http://localhost:8000", Arg: "URL[,URL]"},
+	"target.model":              {Help: "The model to ask for. Left out, the server's model list is asked for its first.", Example: "meta-llama/Llama-3.1-8B-Instruct", Arg: "NAME"},
+	"target.api":                {Help: "The API to speak. Left out, it follows from the path in `url` when that names an endpoint.", Example: "openai.completions", Choices: []string{APIChat, APICompletions}, Arg: "NAME"},
+	"target.api-key-env":        {Help: "Name of the environment variable that holds the key, which is sent as `Authorization: Bearer KEY`. The key itself is never written anywhere.", Example: "OPENAI_API_KEY", Arg: "NAME"},
+	"target.header":             {Help: "Further header fields of every request. A value that is a key must come from the environment: `${NAME}`. On the command line `--header K=V`, again for each.", Example: "{X-Team: research, x-api-key: \"${TEAM_KEY}\"}", Arg: "K=V"},
+	"target.extra-body":         {Help: "Further fields of every request body, sent as they are. On the command line a JSON object.", Example: "{top_p: 0.9}", Arg: "JSON"},
+	"target.no-stream":          {Help: "Ask for one body instead of a stream. There are no token times then.", Example: "true"},
+	"target.temperature":        {Help: "Sampling temperature. Left out, the server's own.", Example: "0.7", Arg: "X"},
+	"target.ignore-eos":         {Help: "Ask for exactly as many output tokens as were drawn (`ignore_eos` and `min_tokens`, where the server knows them).", Example: "true"},
+	"target.usage":              {Help: "Token counts to ask for in a stream: with the last event, with every event, or none.", Example: "running", Choices: []string{UsageFinal, UsageRunning, UsageNone}, Arg: "WHEN"},
+	"target.ca":                 {Help: "File with the certificates (PEM) to trust instead of the system's.", Example: "ca.pem", Arg: "FILE"},
+	"target.cert":               {Help: "File with the client's certificate (PEM); needs `key`.", Example: "client.pem", Arg: "FILE"},
+	"target.key":                {Help: "File with the client's private key (PEM); needs `cert`.", Example: "client.key", Arg: "FILE"},
+	"target.insecure":           {Help: "Do not check the server's certificate. The report says so.", Example: "true"},
+	"target.proxy":              {Help: "HTTP proxy for all requests. Left out, none is used, whatever the environment says.", Example: "http://proxy.example:3128", Arg: "URL"},
+	"target.connect-timeout":    {Help: "Limit for name look-up, connect and TLS.", Example: "5s", Arg: "D"},
+	"target.header-timeout":     {Help: "Limit from the last byte sent to the response header. `0s` is none.", Example: "30s", Arg: "D"},
+	"target.idle-timeout":       {Help: "Limit for silence between bytes of a response. `0s` is none.", Example: "30s", Arg: "D"},
+	"target.timeout":            {Help: "Limit for a whole request; it also cuts answers that are still arriving. Left out, there is none.", Example: "5m", Arg: "D"},
+	"target.new-connection":     {Help: "Use a new connection for every request.", Example: "true"},
+	"target.reset-prefix-cache": {Help: "Empty the server's prefix cache before the run (`POST /reset_prefix_cache`).", Example: "true"},
+
+	"users.workload":      {Help: "Who the users are, by name. The only one so far is `synthetic`: independent prompts of the two lengths below.", Example: "synthetic", Choices: []string{Synthetic}, Arg: "NAME"},
+	"users.prompt-tokens": {Help: "Length of a prompt in tokens: a number or a distribution.", Example: "lognormal:p50=400,p99=4000", Arg: "DIST"},
+	"users.output-tokens": {Help: "Length to ask for (`max_tokens`): a number or a distribution.", Example: "uniform:100..900", Arg: "DIST"},
+
+	"load.users":         {Help: "Number of users, who each send the next request when the last has been answered. Several numbers run one step after another.", Example: "[1, 8, 64]", Arg: "N[,N...]"},
+	"load.rate":          {Help: "Requests a second, sent whether or not earlier ones have been answered. Several numbers run one step after another. Either `users` or `rate`.", Example: "[0.5, 2]", Arg: "R[,R...]"},
+	"load.arrival":       {Help: "How a rate arrives: at random (`poisson`, the default) or evenly. Only with `rate`.", Example: "constant", Choices: []string{ArrivalConstant, ArrivalPoisson}, Arg: "KIND"},
+	"load.duration":      {Help: "Length of the steady window of each step. Left out, it is 1m, unless `requests` is given.", Example: "5m", Arg: "D"},
+	"load.requests":      {Help: "Number of requests of each step, instead of a duration.", Example: "1000", Arg: "N"},
+	"load.warmup":        {Help: "Load before the window that does not count. Left out, there is none.", Example: "30s", Arg: "D"},
+	"load.drain":         {Help: "How long to wait after the window for its requests to end; those that have not are `incomplete`.", Example: "2m", Arg: "D"},
+	"load.max-in-flight": {Help: "Cap on requests in flight at once. Left out, there is none.", Example: "256", Arg: "N"},
+
+	"guards.slo":              {Help: "What is expected, as METRIC.STAT=DURATION. METRIC is ttft, ttfc, ttlt, e2e, tpot or itl; STAT is mean, p50, p75, p90, p95, p99, p999 or max. A missed one makes the exit code 3.", Example: "[ttft.p95=500ms, tpot.mean=40ms]", Arg: "LIMIT,..."},
+	"guards.max-error-share":  {Help: "The run stops when more than this share of its last 100 requests has failed.", Example: "0.1", Arg: "X"},
+	"guards.max-total-tokens": {Help: "The run stops when this many prompt and output tokens have been used. Left out, there is no limit.", Example: "1000000", Arg: "N"},
+
+	"data.out":       {Help: "Folder that runs are kept in.", Example: "runs", Arg: "DIR"},
+	"data.save-text": {Help: "Keep the text of the answers too.", Example: "true"},
+	"data.telemetry": {Help: "What the servers say about themselves: `auto` (looked for beside the endpoint), `none`, or the URLs of their pages.", Example: "[http://localhost:8000/metrics]", Arg: "URL,..."},
+}
+
+// Help returns what to know about the field at path; ok is false when there is
+// no such field.
+func Help(path string) (f Field, ok bool) {
+	f, ok = fieldHelp[path]
+	return f, ok
+}
