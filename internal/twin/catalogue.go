@@ -129,15 +129,24 @@ type Model struct {
 // EngineProfile is what an engine's software adds to a step and takes from
 // memory. With Overlap the host works while the device does.
 type EngineProfile struct {
-	Name              string   `yaml:"name" json:"name"`
-	Title             string   `yaml:"title" json:"title"`
-	Aliases           []string `yaml:"aliases" json:"aliases,omitempty"`
-	Overlap           bool     `yaml:"overlap" json:"overlap"`
-	HostUS            Value    `yaml:"host_us" json:"host_us"`
-	HostPerSeqUS      Value    `yaml:"host_per_sequence_us" json:"host_per_sequence_us"`
-	SerialUS          Value    `yaml:"serial_us" json:"serial_us"`
-	MemoryUtilization Value    `yaml:"memory_utilization" json:"memory_utilization"`
-	GraphsGiB         Value    `yaml:"graphs_gib" json:"graphs_gib"`
+	Name    string   `yaml:"name" json:"name"`
+	Title   string   `yaml:"title" json:"title"`
+	Aliases []string `yaml:"aliases" json:"aliases,omitempty"`
+	// Policy is the scheduler's: vllm, sglang or trtllm.
+	Policy            string `yaml:"policy" json:"policy"`
+	Overlap           bool   `yaml:"overlap" json:"overlap"`
+	HostUS            Value  `yaml:"host_us" json:"host_us"`
+	HostPerSeqUS      Value  `yaml:"host_per_sequence_us" json:"host_per_sequence_us"`
+	SerialUS          Value  `yaml:"serial_us" json:"serial_us"`
+	MemoryUtilization Value  `yaml:"memory_utilization" json:"memory_utilization"`
+	GraphsGiB         Value  `yaml:"graphs_gib" json:"graphs_gib"`
+	// A request's path around the engine: what keeps the API process busy once per
+	// request, per prompt token and per output token, and what the way to the first
+	// token takes besides, keeping nothing busy.
+	APIRequestUS Value `yaml:"api_request_us" json:"api_request_us"`
+	TokenizeUS   Value `yaml:"tokenize_us_per_token" json:"tokenize_us_per_token"`
+	DetokenizeUS Value `yaml:"detokenize_us_per_token" json:"detokenize_us_per_token"`
+	APILatencyUS Value `yaml:"api_latency_us" json:"api_latency_us"`
 }
 
 // Catalogue is everything that the twin knows by name. It is read-only.

@@ -101,5 +101,9 @@ func (p *EngineProfile) Entry() Entry {
 	e.value("serial", p.SerialUS, "us per step")
 	e.value("memory share", p.MemoryUtilization, "")
 	e.value("graphs", p.GraphsGiB, "GiB")
+	e.value("request", p.APIRequestUS, "us")
+	e.value("tokenize", p.TokenizeUS, "us per token")
+	e.value("detokenize", p.DetokenizeUS, "us per token")
+	e.value("first token", p.APILatencyUS, "us")
 	return e
 }

@@ -284,6 +284,10 @@ func TestCatalogueIsComplete(t *testing.T) {
 		value(e.Name+" per sequence", e.HostPerSeqUS)
 		value(e.Name+" utilisation", e.MemoryUtilization)
 		value(e.Name+" graphs", e.GraphsGiB)
+		value(e.Name+" request", e.APIRequestUS)
+		value(e.Name+" tokenize", e.TokenizeUS)
+		value(e.Name+" detokenize", e.DetokenizeUS)
+		value(e.Name+" first token", e.APILatencyUS)
 		source(e.Name+" serial", e.SerialUS.Source, e.SerialUS.Conf)
 	}
 }
