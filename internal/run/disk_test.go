@@ -303,6 +303,7 @@ func TestSlowDiskDropsAndCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.queueBytes = 2 << 20
 	still := make(chan struct{})
 	create := w.create
 	w.create = func(name string) (file, error) {
@@ -321,7 +322,7 @@ func TestSlowDiskDropsAndCounts(t *testing.T) {
 	w.mu.Lock()
 	queued := w.queued
 	w.mu.Unlock()
-	if queued > queueBytes {
+	if queued > w.queueBytes {
 		t.Errorf("%d bytes are queued", queued)
 	}
 	close(still)

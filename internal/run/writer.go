@@ -44,6 +44,7 @@ type Writer struct {
 	create func(name string) (file, error)
 	// How parts are made: the constants above, but for tests.
 	partEvery  time.Duration
+	queueBytes int
 	mergeParts int
 	block      bool
 
@@ -104,7 +105,7 @@ func Create(root string, info Info, scenario []byte, options ...Option) (*Writer
 		},
 		kick: make(chan struct{}, 1), quit: make(chan struct{}),
 		failed: make(chan struct{}), finished: make(chan struct{}),
-		partEvery: partEvery, mergeParts: mergeParts, next: 1, mergedAt: time.Now(),
+		partEvery: partEvery, queueBytes: queueBytes, mergeParts: mergeParts, next: 1, mergedAt: time.Now(),
 	}
 	w.room.L = &w.mu
 	w.scratch.New = func() any { return new([]byte) }
@@ -145,13 +146,13 @@ func (w *Writer) Add(r *record.Request) {
 func (w *Writer) put(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.block && w.queued+len(b) > queueBytes && w.err == nil && !w.closed {
+	for w.block && w.queued+len(b) > w.queueBytes && w.err == nil && !w.closed {
 		w.room.Wait()
 	}
 	if w.closed {
 		panic("BUG: a record was added to a run after Close")
 	}
-	if w.err != nil || w.queued+len(b) > queueBytes {
+	if w.err != nil || w.queued+len(b) > w.queueBytes {
 		w.dropped++
 		return
 	}

@@ -7,10 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
 )
 
 const ms, sec = int64(1e6), int64(1e9)
@@ -183,5 +186,105 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Add(r)
+	}
+}
+
+func TestClientFigures(t *testing.T) {
+	lag, pause := new(histogram.Histogram), new(histogram.Histogram)
+	lag.RecordN(100_000, 99)
+	lag.Record(3*ms + 1)
+	pause.Record(200_000)
+	share, open := 0.25, int64(7)
+	in := window(sec)
+	in.Client = ClientInput{CanaryLag: lag, GCPause: pause, CPUShare: &share, OpenConnections: &open, DroppedRecords: 3, DroppedSamples: 4}
+	a, b, failed := streamed(0, 10*ms, 20*ms), streamed(0, 10*ms), streamed(0)
+	a.KernelTimes, a.ReadLagMean, a.ReadLagMax = true, 50_000, 900_000
+	b.KernelTimes, b.ReadLagMean, b.ReadLagMax = true, 150_000, 160_000
+	a.Scheduled, b.Scheduled, b.CapWait = -2*ms, -9*ms, 8*ms
+	a.Events[0].Bounded = true
+	failed.Status, failed.Error, failed.Scheduled = record.Failed, record.ConnectRefused, -5*ms
+	c := summarize(in, a, b, failed).Client
+	// How late the client sent is a figure of failed requests too.
+	is(t, "mean of send_lag", c.SendLag.Mean, known(8.0/3))
+	is(t, "max of send_lag", c.SendLag.Max, known(5))
+	is(t, "mean of read_lag", c.ReadLag.Mean, known(0.1))
+	is(t, "read_lag_max", c.ReadLagMax, known(0.9))
+	is(t, "bounded_event_share", c.BoundedEventShare, known(1.0/3))
+	is(t, "max of canary_lag", c.CanaryLag.Max, known(3.000001))
+	is(t, "min of gc_pause", c.GCPause.Min, known(0.2))
+	is(t, "cpu_share", c.CPUShare, &share)
+	if *c.OpenConnections != open || c.DroppedRecords != 3 || c.DroppedSamples != 4 || *c.Timestamps != "kernel" {
+		t.Errorf("client is %+v", c)
+	}
+	b.KernelTimes = false
+	c = summarize(in, a, b, failed).Client
+	if *c.Timestamps != "user" || c.ReadLag.Count != 1 {
+		t.Errorf("with user times: %s, %d read lags", *c.Timestamps, c.ReadLag.Count)
+	}
+	c = summarize(window(sec), failed).Client
+	if c.Timestamps != nil || c.ReadLagMax != nil || c.BoundedEventShare != nil || c.CanaryLag != nil || c.CPUShare != nil || c.OpenConnections != nil {
+		t.Errorf("of nothing received: %+v", c)
+	}
+}
+
+// TestInputSurvivesJSON: run.json keeps the input, and the summary made again
+// must not differ by a digit.
+func TestInputSurvivesJSON(t *testing.T) {
+	lag := new(histogram.Histogram)
+	lag.Record(123_457)
+	share := 1.0 / 3
+	in := window(sec)
+	in.Started = time.Date(2026, 11, 30, 10, 0, 0, 123_456_789, time.UTC)
+	in.Steps[0].Users, in.Steps[0].Rate, in.RateDriven, in.MaxInFlight = 0, 10.0/3, true, 5
+	in.Duration, in.Limits = 3*sec+1, []scenario.Limit{{Metric: "ttft", Stat: "p95", Value: 123456789}}
+	in.Client = ClientInput{CanaryLag: lag, CPUShare: &share, DroppedSamples: 1}
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Input
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	r := streamed(0, 100*ms, 133*ms)
+	if got, want := marshal(summarize(back, r)), marshal(summarize(in, r)); got != want {
+		t.Errorf("after JSON: %s\nwant %s", got, want)
+	}
+}
+
+func TestSharedTokensOfUncountedEventsAddUp(t *testing.T) {
+	// 10 tokens in 3 events that nobody divided, over two windows.
+	in := Input{Steps: []StepInput{{Users: 1, Start: 0, End: sec, Complete: true}, {Users: 2, Start: sec, End: 2 * sec, Complete: true}}}
+	r := streamed(0, 500*ms, 900*ms, 1500*ms)
+	r.Output, r.StreamedTokens, r.Reasoning = 10, 10, 4
+	for i := range r.Events {
+		r.Events[i].Tokens = record.Unknown
+	}
+	s := summarize(in, r)
+	is(t, "first window", s.Steps[0].Tokens.OutputPerS, known(6))
+	is(t, "second window", s.Steps[1].Tokens.OutputPerS, known(4))
+	is(t, "first window's reasoning", s.Steps[0].Tokens.ReasoningPerS, known(2))
+	is(t, "both", s.Tokens.OutputPerS, known(5))
+}
+
+func TestUncountedBodyMakesTheRateUnknown(t *testing.T) {
+	a, b := streamed(0, 100*ms), streamed(0)
+	b.Streamed, b.End, b.TextBytes, b.Output = false, 500*ms, 20, record.Unknown
+	if s := summarize(window(sec), a, b); s.Tokens.OutputPerS != nil {
+		t.Errorf("output/s is %v though a body was not counted", *s.Tokens.OutputPerS)
+	}
+	b.End = 2 * sec // outside the window
+	is(t, "output/s", summarize(window(sec), a, b).Tokens.OutputPerS, known(1))
+}
+
+func TestSessionsLiveThroughTheirPauses(t *testing.T) {
+	// Two requests of one session with 400 ms of thinking between them.
+	a, b := streamed(0, 100*ms), streamed(500*ms, 100*ms)
+	a.Session, b.Session = 1, 1
+	l := summarize(window(sec), a, b).Load
+	is(t, "requests in flight", l.RequestsInFlight.Mean, known(0.2))
+	is(t, "sessions in flight", l.SessionsInFlight.Mean, known(0.6))
+	if l.Users == nil || *l.Users != 1 {
+		t.Errorf("users are %v", l.Users)
 	}
 }
