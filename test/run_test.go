@@ -3,6 +3,7 @@ package test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -216,5 +217,30 @@ func TestNowhereToWrite(t *testing.T) {
 	}
 	if n := e.begun.Load(); n != 0 {
 		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// Every command and every flag of run that --help shows is in the contract.
+func TestContractIsComplete(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	flags := regexp.MustCompile(`(?m)^  (--[a-z-]+)`).FindAllStringSubmatch(process.Must(t, dir, limit, "run", "--help").Stdout, -1)
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+) `).FindAllStringSubmatch(process.Must(t, dir, limit, "--help").Stdout, -1)
+	if len(flags) < 30 || len(commands) < 6 {
+		t.Fatalf("help shows %d flags of run and %d commands", len(flags), len(commands))
+	}
+	for _, m := range flags {
+		if !regexp.MustCompile(m[1] + `\b`).Match(b) {
+			t.Errorf("docs/contract.md does not know run's %s", m[1])
+		}
+	}
+	for _, m := range commands {
+		if !strings.Contains(string(b), "plimsoll "+m[1]) {
+			t.Errorf("docs/contract.md does not know the command %s", m[1])
+		}
 	}
 }

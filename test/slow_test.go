@@ -69,6 +69,23 @@ func TestTwoThousandStreams(t *testing.T) {
 	}
 }
 
+// The demo needs nothing, takes about a minute and ends with a report and a run.
+func TestDemo(t *testing.T) {
+	slow(t)
+	dir := t.TempDir()
+	r := process.Run(t, dir, 3*time.Minute, "demo")
+	if r.Code != 0 && r.Code != 4 { // 4: the machine was too busy for a verdict
+		t.Errorf("exit %d\n%s", r.Code, r.Stderr)
+	}
+	if !strings.Contains(r.Stdout, "ttft") || r.Took > 100*time.Second {
+		t.Errorf("after %v:\n%s", r.Took, r.Stdout)
+	}
+	s := process.ReadSummary(t, process.OnlyRun(t, filepath.Join(dir, "runs")))
+	if s.Requests.OK == 0 || s.Requests.Error > 0 {
+		t.Errorf("requests %+v", s.Requests)
+	}
+}
+
 // On a full disk the run ends, says why, and what was written is readable.
 func TestFullDisk(t *testing.T) {
 	slow(t)
