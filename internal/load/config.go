@@ -118,9 +118,10 @@ type Config struct {
 	// flight; either way everything measured so far has been recorded.
 	Stop <-chan struct{}
 
-	// inspect sees what the decoder made of each answer, before its record is
-	// handed over. For tests.
+	// For tests: inspect sees what the decoder made of each answer, before its
+	// record is handed over; limit may change the limits of the run.
 	inspect func(*dialect.Result)
+	limit   func(*run)
 }
 
 // StopReason says why a run ended.

@@ -1,7 +1,7 @@
 package load
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -32,14 +32,13 @@ type job struct {
 	machine workload.Machine
 	first   workload.Action
 	body    []byte
-	err     error
 	phase   record.Phase
 	user    uint32
 	id      uint64
 	// waited is the time that the dispatcher spent waiting for a slot for this
-	// request, slot whether it got one.
-	waited int64
-	slot   bool
+	// request, slot whether it got one, crowded whether there was no worker.
+	waited        int64
+	slot, crowded bool
 }
 
 // arrivals is the schedule of one step of an open loop.
@@ -96,9 +95,6 @@ func (a *arrivals) next() (n uint64, at int64, ok bool) {
 	return a.drawn - 1, t, true
 }
 
-// errCrowded is what becomes of a request that finds too many sessions at work.
-var errCrowded = errors.New("more sessions at work at once than one process carries out (65536)")
-
 // crew are the goroutines of an open loop that carry sessions out. Idle ones
 // are kept, the last used first.
 type crew struct {
@@ -153,7 +149,7 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		if !ok {
 			return
 		}
-		for bytes.Load() > aheadBytes && s.run.soft.Err() == nil {
+		for bytes.Load() > s.run.ahead && s.run.soft.Err() == nil {
 			select {
 			case <-room:
 			case <-s.run.soft.Done():
@@ -169,7 +165,7 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		j.machine = s.run.cfg.Population.Session(s.res.Index, n)
 		j.first = j.machine.Start(s.res.Start + at)
 		if j.first.Kind == workload.Send && !stopped {
-			j.body, j.err = s.run.render(j.body, &j.first)
+			j.body = s.run.render(j.body, &j.first)
 			bytes.Add(int64(len(j.body)))
 		}
 		queue <- j // the dispatcher takes all of them
@@ -203,10 +199,8 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 		}
 		j.id = s.due(j.phase)
 		w := c.take()
-		if w == nil && j.err == nil {
-			j.err = errCrowded
-		}
-		j.slot = j.err == nil && s.run.soft.Err() == nil && s.hard.Err() == nil
+		j.crowded = w == nil
+		j.slot = !j.crowded && s.run.soft.Err() == nil && s.hard.Err() == nil
 		if s.run.slots != nil && j.slot {
 			select {
 			case s.run.slots <- struct{}{}:
@@ -229,7 +223,7 @@ func (c *crew) take() *worker {
 		c.idle = c.idle[:n-1]
 		return w
 	}
-	if c.size == maxSessions {
+	if c.size == c.step.run.sessions {
 		return nil
 	}
 	c.size++
@@ -272,15 +266,15 @@ func (s *step) session(w *worker, j *job) {
 		w.begin(s, &a, j.user, j.phase)
 		w.rec.ID, w.rec.CapWait = j.id, j.waited
 		switch {
-		case j.err != nil:
-			w.fail(record.ClientResource, j.err.Error())
+		case j.crowded:
+			w.fail(record.ClientResource, fmt.Sprintf("%d sessions are at work already, and one process carries out no more", s.run.sessions))
 		case !j.slot:
 			s.unsent(&w.rec)
 		default:
 			s.send(w, &a, j.body)
 		}
 		s.finish(w)
-		if j.err != nil {
+		if j.crowded {
 			return
 		}
 		a = j.machine.Done(w.rec.End, w.outcome())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"plimsoll/internal/dialect"
+	"plimsoll/internal/message"
 	"plimsoll/internal/pace"
 	"plimsoll/internal/record"
 	"plimsoll/internal/stream"
@@ -41,6 +42,9 @@ type run struct {
 	guard  guard
 	// keepText is whether the decoders keep the answers.
 	keepText bool
+	// sessions and ahead are maxSessions and aheadBytes but in tests.
+	sessions int
+	ahead    int64
 	// slots holds one value per request in flight under a cap; nil without cap.
 	slots chan struct{}
 
@@ -94,12 +98,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		if r.soft.Err() != nil {
 			break
 		}
-		s, err := r.step(uint32(i))
-		if err != nil { // of the first step, before anything was sent
-			close(done)
-			watch.Wait()
-			return nil, fmt.Errorf("load: %w", err)
-		}
+		s := r.step(uint32(i))
 		if i == 0 {
 			res.Start = s.Start
 		}
@@ -123,11 +122,19 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 // newRun gets everything ready that the steps share.
 func newRun(ctx context.Context, cfg Config) (*run, error) {
+	// What can be wrong with a body is wrong with all of them.
+	probe := message.Request{Parts: []message.Part{{Text: "x"}}}
+	if _, err := dialect.AppendRequest(nil, cfg.API, &probe, cfg.Renderer, &cfg.Options); err != nil {
+		return nil, err
+	}
 	client, err := stream.New(cfg.Stream)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live}
+	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live, sessions: maxSessions, ahead: aheadBytes}
+	if cfg.limit != nil {
+		cfg.limit(r)
+	}
 	if r.live == nil {
 		r.live = new(Live)
 	}
@@ -249,12 +256,9 @@ type step struct {
 }
 
 // step carries out step i.
-func (r *run) step(i uint32) (*StepResult, error) {
+func (r *run) step(i uint32) *StepResult {
 	c := r.cfg.Steps[i]
-	lead, err := r.rehearse(i, &c)
-	if err != nil && i == 0 {
-		return nil, err
-	}
+	lead := r.rehearse(i, &c)
 	s := &step{run: r, res: StepResult{Step: c, Index: i}, over: make(chan struct{})}
 	s.hard, s.cut = context.WithCancelCause(r.hard)
 	defer s.cut(nil)
@@ -304,13 +308,12 @@ func (r *run) step(i uint32) (*StepResult, error) {
 	if !s.res.Complete {
 		s.res.SteadyEnd = min(s.res.SteadyEnd, max(at, s.res.SteadyStart))
 	}
-	return &s.res, nil
+	return &s.res
 }
 
 // rehearse makes a prompt that is never sent and returns how long the step
-// needs to get ready. It finds out what is wrong with the bodies before
-// anything is sent.
-func (r *run) rehearse(i uint32, c *Step) (time.Duration, error) {
+// needs to get ready.
+func (r *run) rehearse(i uint32, c *Step) time.Duration {
 	var cost int64
 	var body []byte
 	for range 2 { // the first time pays for tables and buffers
@@ -319,10 +322,7 @@ func (r *run) rehearse(i uint32, c *Step) (time.Duration, error) {
 		if a.Kind != workload.Send {
 			continue
 		}
-		var err error
-		if body, err = r.render(body[:0], &a); err != nil {
-			return leadTime, err
-		}
+		body = r.render(body[:0], &a)
 		cost = r.cfg.Clock.Now() - begun
 	}
 	n := int64(c.Users)
@@ -332,12 +332,16 @@ func (r *run) rehearse(i uint32, c *Step) (time.Duration, error) {
 	// Four times the estimate: lengths vary.
 	workers := min(c.Users, runtime.GOMAXPROCS(0))
 	lead := leadTime + time.Duration(4*cost*n)/time.Duration(max(workers, 1))
-	return min(lead, leadLimit), nil
+	return min(lead, leadLimit)
 }
 
 // render appends the body of a's request to dst.
-func (r *run) render(dst []byte, a *workload.Action) ([]byte, error) {
-	return dialect.AppendRequest(dst, r.cfg.API, a.Request, r.cfg.Renderer, &r.cfg.Options)
+func (r *run) render(dst []byte, a *workload.Action) []byte {
+	dst, err := dialect.AppendRequest(dst, r.cfg.API, a.Request, r.cfg.Renderer, &r.cfg.Options)
+	if err != nil {
+		panic("BUG: " + err.Error()) // newRun has tried
+	}
+	return dst
 }
 
 // drain cuts what is in flight when the drain limit comes.
@@ -410,15 +414,12 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 				return
 			}
 			w.begin(s, &a, user, phase)
-			var err error
-			w.body, err = s.run.render(w.body[:0], &a)
+			w.body = s.run.render(w.body[:0], &a)
 			if clock.SleepUntil(s.run.soft, a.At) != nil {
 				return
 			}
 			w.rec.ID = s.due(phase)
-			if err != nil {
-				w.fail(record.ClientResource, err.Error())
-			} else if s.slot(&w.rec) {
+			if s.slot(&w.rec) {
 				s.send(w, &a, w.body)
 			}
 			s.finish(w)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -487,6 +488,53 @@ func TestDrainLimit(t *testing.T) {
 			t.Errorf("live is %+v", live)
 		}
 	})
+}
+
+// More sessions than one process carries out fail as its own doing, and the
+// schedule goes on.
+func TestTooManySessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(950*time.Millisecond))
+		g.cfg.limit = func(r *run) { r.sessions = 3 }
+		g.cfg.Steps = []Step{{Rate: 10, Requests: 14, Drain: time.Minute}}
+		g.run()
+		var got []string
+		for _, r := range g.byID() {
+			got = append(got, r.Error.String())
+			if r.Error == record.ClientResource && (r.Start != record.Unset || !strings.Contains(r.Message, "3 sessions")) {
+				t.Errorf("request %d: start %d, %s", r.ID, r.Start, r.Message)
+			}
+		}
+		want := slices.Concat(slices.Repeat([]string{""}, 3), slices.Repeat([]string{"client_resource"}, 7), slices.Repeat([]string{""}, 3), []string{"client_resource"})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// However little may be prepared ahead, the schedule is kept.
+func TestLittleIsPreparedAhead(t *testing.T) {
+	for _, slots := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, answering(100*time.Millisecond))
+			g.cfg.limit = func(r *run) { r.ahead = 1000 }
+			g.cfg.MaxInFlight = slots
+			g.population.Prompt = random.Dist{A: 400}
+			g.cfg.Steps = []Step{{Rate: 50, Duration: 4 * time.Second, Drain: time.Minute}}
+			g.run()
+			for i, r := range g.byID() {
+				if r.Scheduled-g.res.Steps[0].Start != int64(i)*20*ms || r.Status != record.OK {
+					t.Fatalf("request %d is scheduled at %d and ended as %v", i, r.Scheduled, r.Status)
+				}
+				if lag, _ := stats.SendLag(r); lag != 0 {
+					t.Fatalf("request %d has a send lag of %d", i, lag)
+				}
+			}
+			if len(g.records) != 200 {
+				t.Errorf("%d requests", len(g.records))
+			}
+		})
+	}
 }
 
 func TestDrainWaitsForTheSlowest(t *testing.T) {
