@@ -352,7 +352,7 @@ func (e *endpoint) put(c *conn, keeps bool) {
 	e.mu.Lock()
 	dead := c.broken.Load() || c.readDead.Load() || c.cc.Available() == 0
 	if closed || e.c.cfg.NewConnection || e.stats.ReuseOff || dead || !keeps {
-		if keeps && c.readDead.Load() {
+		if keeps && c.peerDead.Load() {
 			e.stats.IdleDeaths++
 		}
 		e.mu.Unlock()

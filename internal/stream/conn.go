@@ -27,6 +27,7 @@ type conn struct {
 
 	att      atomic.Pointer[attempt]
 	readDead atomic.Bool // a read has failed: no answer will come
+	peerDead atomic.Bool // and it was not this side that closed
 	broken   atomic.Bool // must not be reused
 	once     sync.Once
 }
@@ -45,7 +46,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, errUnsolicited
 		}
 		if err != nil {
-			c.readDead.Store(true)
+			c.readFailed()
 		}
 		return n, err
 	}
@@ -53,10 +54,17 @@ func (c *conn) Read(p []byte) (int, error) {
 		n -= a.read(c, p[:n])
 	}
 	if err != nil {
-		c.readDead.Store(true)
+		c.readFailed()
 		a.answer()
 	}
 	return n, err
+}
+
+func (c *conn) readFailed() {
+	if !c.broken.Load() {
+		c.peerDead.Store(true)
+	}
+	c.readDead.Store(true)
 }
 
 // lingerAfterWriteError is how long a failed write waits for an answer that the

@@ -23,7 +23,7 @@ const resolveFor = 30 * time.Second
 func (e *endpoint) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.c.cfg.ConnectTimeout, errConnectTimeout)
 	defer cancel()
-	raw, err := e.connect(ctx)
+	raw, err := e.connect(noDeadline{ctx})
 	if err != nil {
 		return nil, e.dialError(ctx, err)
 	}
@@ -72,6 +72,14 @@ func (e *endpoint) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// noDeadline hides when a context ends, but not that it does. The net package
+// would set that time on the socket, which then fails a moment before the
+// context does, and nobody could tell which limit it was.
+type noDeadline struct{ context.Context }
+
+// Deadline says that there is none.
+func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
 var errConnectTimeout = errors.New("connect time-out")
 
 // dialError names what was tried, and the time-out when that was the reason.
@@ -102,11 +110,14 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var dialer net.Dialer
 	var firstErr error
 	for i := range addrs {
 		addr := addrs[(first+i)%len(addrs)]
-		c, err := dialShare(ctx, &dialer, net.JoinHostPort(addr.String(), port), len(addrs)-i)
+		share := e.c.cfg.ConnectTimeout / time.Duration(len(addrs))
+		if i == len(addrs)-1 {
+			share = 0
+		}
+		c, err := dialShare(ctx, net.JoinHostPort(addr.String(), port), share)
 		if err == nil {
 			e.prefer(addr)
 			return c, nil
@@ -121,14 +132,10 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 	return nil, firstErr
 }
 
-// dialShare dials within an equal share of the time that is left for so many
-// addresses, so that one that swallows packets leaves time for the others.
-func dialShare(ctx context.Context, d *net.Dialer, hostPort string, left int) (net.Conn, error) {
-	if end, ok := ctx.Deadline(); ok && left > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(time.Until(end)/time.Duration(left), time.Second))
-		defer cancel()
-	}
+// dialShare dials within share, so that an address that swallows packets leaves
+// time for the others. 0 is no limit but the context's.
+func dialShare(ctx context.Context, hostPort string, share time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: share}
 	return d.DialContext(ctx, "tcp", hostPort)
 }
 

@@ -626,20 +626,18 @@ func (x *Exchange) Close() {
 	x.End, x.Failure, x.Err = end, NoFailure, ""
 }
 
-// drain reads the rest of the body while it comes at once.
+// drain reads the rest of the body while it comes at once. The limit is on the
+// attempt, not a deadline of the connection, which might outlast it.
 func (x *Exchange) drain() {
-	a, conn := x.a, x.conn
-	_ = conn.SetReadDeadline(time.Now().Add(closeGrace))
+	a := x.a
+	limit := time.AfterFunc(closeGrace, func() { a.kill(FailCancelled) })
+	defer limit.Stop()
 	var scrap [512]byte
-	for i := 0; i < 64 && !x.over; i++ {
-		n, err := x.read(scrap[:])
-		_ = n
+	for range 64 {
+		_, err := x.read(scrap[:])
 		if err == io.EOF {
 			x.over = true
-			if a.cause.Load() == 0 {
-				_ = conn.SetReadDeadline(time.Time{})
-				x.finish()
-			}
+			x.finish()
 			return
 		}
 		if err != nil {

@@ -108,7 +108,7 @@ func classify(err error) Failure {
 		errors.Is(err, net.ErrClosed):
 		return FailReset
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return FailIdleTimeout
+		return FailConnectTimeout // an address's share of the time; limits on answers work otherwise
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return FailTruncated
 	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "server closed idle connection"):

@@ -40,13 +40,17 @@ func frame(kind Framing, body []byte, cut func(left int) int) (events []seenEven
 func checkFraming(t *testing.T, kind Framing, body []byte, cut func(left int) int) {
 	t.Helper()
 	want, ends := reference(kind, string(body))
-	got, _ := frame(kind, body, cut)
+	got, fed := frame(kind, body, cut)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("%q (-want +got):\n%s", body, d)
 	}
-	// Byte by byte: each event comes out with its last byte, not later. (Inside
-	// a larger piece it comes out with the piece, which is checked by this too.)
-	got, fed := frame(kind, body, func(int) int { return 1 })
+	for i := range fed {
+		if fed[i] < ends[i] {
+			t.Fatalf("%q: event %d came after %d bytes, it ends at %d", body, i, fed[i], ends[i])
+		}
+	}
+	// Byte by byte: each event comes out with its last byte, not later.
+	got, fed = frame(kind, body, func(int) int { return 1 })
 	if d := cmp.Diff(want, got); d != "" {
 		t.Fatalf("%q byte by byte (-want +got):\n%s", body, d)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -412,6 +413,60 @@ func TestKeepAliveLie(t *testing.T) {
 		t.Errorf("nobody noticed: %+v", e)
 	}
 	t.Logf("%+v", e)
+}
+
+// TestCancelAnywhere cancels exchanges at any moment of their lives, from many
+// goroutines, and looks for failures of another kind, connections left open and
+// answers that reached the wrong request.
+func TestCancelAnywhere(t *testing.T) {
+	srv := server(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 5 {
+			fmt.Fprintf(w, "data: %s\n\n", body)
+			w.(http.Flusher).Flush()
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	})
+	c := newClient(t, Config{})
+	var group sync.WaitGroup
+	var ok, cancelled atomic.Int64
+	for worker := range 8 {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			var x Exchange
+			for i := range 60 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(4000))*time.Microsecond)
+				want := fmt.Sprintf("%d-%d", worker, i)
+				c.Do(ctx, &x, &Request{URL: srv.URL, Body: []byte(want), IdleTimeout: time.Minute, TotalTimeout: time.Minute})
+				for x.Failure == NoFailure && x.Next() {
+					got := string(x.Ev.Data)
+					if got == "[DONE]" {
+						x.Close()
+						break
+					}
+					if got != want {
+						t.Errorf("an event of %s in the stream of %s", got, want)
+					}
+				}
+				switch x.Failure {
+				case NoFailure:
+					ok.Add(1)
+				case FailCancelled:
+					cancelled.Add(1)
+				default:
+					t.Errorf("%v %q", x.Failure, x.Err)
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	e := c.Endpoints()[0]
+	t.Logf("%d ok, %d cancelled, %+v", ok.Load(), cancelled.Load(), e)
+	if ok.Load()+cancelled.Load() != 8*60 || c.OpenConnections() > 8 {
+		t.Errorf("%d ok, %d cancelled, %d connections open", ok.Load(), cancelled.Load(), c.OpenConnections())
+	}
 }
 
 func newDiscardLog() *log.Logger { return log.New(io.Discard, "", 0) }
