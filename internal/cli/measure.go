@@ -32,6 +32,8 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 		if err != nil {
 			return err
 		}
+		// What is on disk may be less, should it be full.
+		r.about.Summary, r.about.Stopped, r.about.Notes = res.Summary, res.Message, nil
 		if err := report.Text(a.env.Stdout, r.about); err != nil {
 			return err
 		}
@@ -39,7 +41,9 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 			return err
 		}
 	}
-	if res.Message != "" && res.Stopped != load.Interrupted {
+	if res.Broken != nil {
+		_, _ = fmt.Fprintf(a.env.Stderr, "plimsoll: run: not all of it is kept: %s\n", report.PrintableLines(res.Broken.Error()))
+	} else if res.Message != "" && res.Stopped != load.Interrupted {
 		_, _ = fmt.Fprintf(a.env.Stderr, "plimsoll: run stopped: %s\n", report.Printable(res.Message))
 	}
 	return exitCode(codeOf(res))
@@ -71,7 +75,10 @@ func (a *app) conduct(s *scenario.Scenario, quiet bool) (*conduct.Result, error)
 func codeOf(r *conduct.Result) int {
 	switch r.Stopped {
 	case load.Interrupted:
-		return exitInterrupted
+		if r.Broken == nil {
+			return exitInterrupted
+		}
+		// Not the user, but a disk.
 	case load.ErrorShare, load.KeyRefused, load.PathRefused:
 		return exitFailed
 	case load.Completed, load.TokenLimit:
@@ -80,7 +87,7 @@ func codeOf(r *conduct.Result) int {
 	switch {
 	case s.Requests.OK == 0:
 		return exitFailed
-	case s.Run.Verdict != stats.Valid:
+	case s.Run.Verdict != stats.Valid, r.Broken != nil:
 		return exitInvalid
 	case s.SLO != nil && !s.SLO.Met:
 		return exitMissed

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 
 	"plimsoll/internal/conduct"
@@ -31,4 +32,14 @@ func TestExitCode(t *testing.T) {
 	f(1, load.PathRefused, 9, stats.Valid, nil)
 	f(130, load.Interrupted, 0, stats.Invalid, missed)
 	f(130, load.Interrupted, 9, stats.Valid, nil)
+
+	full := &conduct.Result{Stopped: load.Interrupted, Broken: errors.New("disk full"), Summary: new(stats.Summary)}
+	full.Summary.Run.Verdict = stats.Valid
+	if got := codeOf(full); got != 1 {
+		t.Errorf("nothing kept: exit code %d, want 1", got)
+	}
+	full.Summary.Requests.OK = 9
+	if got := codeOf(full); got != 4 {
+		t.Errorf("not all kept: exit code %d, want 4", got)
+	}
 }

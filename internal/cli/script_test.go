@@ -28,6 +28,7 @@ import (
 //	serve NAME VAR         starts the server NAME and puts its URL into VAR
 //	same FIELD FILE FILE   both JSON files have the same value there
 //	remove FILE NAME       removes a file of the run of that name
+//	nonsense FILE          writes a megabyte of it
 //	secret TEXT            with ! in front: no file below holds the text
 //	columns N              standard output has no line of more than N columns
 func TestScripts(t *testing.T) {
@@ -69,6 +70,10 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("%d files", len(found))
 				}
 				ts.Check(os.Remove(found[0]))
+			},
+			"nonsense": func(ts *testscript.TestScript, _ bool, args []string) {
+				b := bytes.Repeat([]byte("{[&* ~!\x00\xff%@: - |>'\"#\n"), 1<<20/20)
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o600))
 			},
 			"secret": func(ts *testscript.TestScript, neg bool, args []string) {
 				found := false

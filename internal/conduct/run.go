@@ -80,6 +80,8 @@ type Result struct {
 	// Stopped and Message say why it ended, Completed when it ran to its end.
 	Stopped load.StopReason
 	Message string
+	// Broken is why not all of the run could be kept, nil when it was.
+	Broken error
 }
 
 // progressInterval is how often Progress is called.
@@ -296,7 +298,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	}
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: res.Message}
 	if err := w.Err(); err != nil {
-		out.Message = err.Error()
+		out.Message = "it could not be kept: " + err.Error()
 	}
 	end := k.clock.Wall(res.End).UTC()
 	state := run.Done
@@ -307,24 +309,22 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	default:
 		state = run.Failed
 	}
-	if err := w.Update(func(i *run.Info) {
+	// On a full disk none of this works; what was measured is told all the same.
+	kept := errors.Join(closed, w.Update(func(i *run.Info) {
 		i.State, i.Message, i.End, i.Input = state, out.Message, &end, in
 		i.Target = k.connected(res.Endpoints)
-	}); err != nil {
-		return nil, errors.Join(closed, err)
-	}
+	}))
 	saved, err := run.Open(w.Dir())
 	if err != nil {
-		return nil, errors.Join(closed, err)
+		return nil, errors.Join(kept, err)
 	}
-	if out.Summary, err = saved.Summarize(); err != nil {
-		return nil, errors.Join(closed, err)
-	}
+	out.Summary = stats.Summarize(*in, saved.Requests())
 	b, err := out.Summary.Marshal()
 	if err != nil {
-		return nil, errors.Join(closed, err)
+		return nil, errors.Join(kept, err)
 	}
-	err = errors.Join(
+	out.Broken = errors.Join(
+		kept,
 		w.WriteSummary(b),
 		w.Update(func(i *run.Info) {
 			i.Verdict = out.Summary.Run.Verdict
@@ -332,7 +332,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 			i.Clocks.KernelTimes = ts != nil && *ts == "kernel"
 		}),
 	)
-	return out, errors.Join(closed, err)
+	return out, nil
 }
 
 // connected adds what became of the connections to what is known of the target.

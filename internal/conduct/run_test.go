@@ -164,7 +164,7 @@ func TestRunUnderWay(t *testing.T) {
 	defer close(stop)
 	var runs []*run.Run
 	var sum *stats.Summary
-	for deadline := time.Now().Add(20 * time.Second); sum == nil || sum.Requests.OK < 50; {
+	for deadline := time.Now().Add(20 * time.Second); sum == nil || sum.Requests.OK < 50 || sum.Run.WindowS == nil; {
 		if time.Now().After(deadline) {
 			t.Fatal("no 50 requests on disk within 20 s")
 		}

@@ -149,8 +149,11 @@ func (t *text) head(r *Run) {
 		t.beside("model", r.Model)
 	}
 	started := s.Run.Started
-	if at, err := time.Parse(time.RFC3339Nano, started); err == nil {
+	if at, err := time.Parse(time.RFC3339Nano, started); err == nil && !at.IsZero() {
 		started = at.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	if at, err := time.Parse(time.RFC3339Nano, started); err == nil && at.IsZero() {
+		started = "not known"
 	}
 	if s.Run.DurationS != nil {
 		started += ", " + Seconds(*s.Run.DurationS)
