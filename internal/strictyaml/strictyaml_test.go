@@ -459,7 +459,11 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Add("name: x\nin: {count: 3, wait: 1s}\nnums: 1,2\ndeep: {a: &a [1, *x]}\nmap: {a: b}\n")
 	f.Add("? a\n: - b\n  - c: |\n     d\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		start := time.Now()
 		doc, err := Parse("f", []byte(text))
+		if d := time.Since(start); d > 3*time.Second {
+			t.Fatalf("%d bytes took %v", len(text), d)
+		}
 		if err != nil {
 			checkErrors(t, err)
 			return
@@ -489,8 +493,10 @@ func FuzzUnmarshal(f *testing.F) {
 			}
 			t.Fatalf("%v\n%s", err, text2)
 		}
-		if d := cmp.Diff(map[string]any{"x": x}, again.Deep, cmp.Comparer(func(a, b float64) bool { return a == b || a != a && b != b })); d != "" {
-			t.Fatalf("(-first +again):\n%s\n%s", d, text2)
+		// Not by cmp, which takes exponential time on nested lists; and by their
+		// text, in which NaN equals NaN.
+		if a, b := fmt.Sprintf("%#v", x), fmt.Sprintf("%#v", again.Deep["x"]); a != b {
+			t.Fatalf("first %s\nagain %s\n%s", a, b, text2)
 		}
 	})
 }
