@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,16 +301,35 @@ func TestEndpointThatIsDown(t *testing.T) {
 	}
 }
 
-// A name that cannot be resolved is its own kind.
-func TestNameThatDoesNotResolve(t *testing.T) {
-	g := newSocketRig(t, answering(time.Millisecond))
-	g.cfg.URLs = []string{"http://host.invalid/v1/chat/completions"}
-	g.cfg.Stream.ConnectTimeout = 5 * time.Second
-	g.run()
-	// A machine without any resolver may time out instead.
-	if r := g.only(); r.Error != record.DNSError && r.Error != record.ConnectTimeout {
-		t.Errorf("ended as %v %q: %s", r.Status, r.Error, r.Message)
+// What goes wrong before there is a connection has kinds of its own.
+func TestFailuresToConnect(t *testing.T) {
+	f := func(err error, kind record.ErrorKind) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, answering(time.Millisecond))
+			g.cfg.Stream.ConnectTimeout = 5 * time.Second
+			g.cfg.Stream.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				if err == nil { // nobody answers
+					<-ctx.Done()
+					err = ctx.Err()
+				}
+				return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+			}
+			g.run()
+			r := g.only()
+			if r.Status != record.Failed || r.Error != kind || r.Connected != record.Unset || r.Sent != record.Unset {
+				t.Errorf("ended as %v %q: %s", r.Status, r.Error, r.Message)
+			}
+			if took := r.End - r.Start; took != 0 && took != 5000*ms {
+				t.Errorf("took %d ns", took)
+			}
+		})
 	}
+	f(&net.DNSError{Err: "no such host", Name: "host.invalid", IsNotFound: true}, record.DNSError)
+	f(os.NewSyscallError("connect", syscall.ECONNREFUSED), record.ConnectRefused)
+	f(os.NewSyscallError("socket", syscall.EMFILE), record.ClientResource)
+	f(os.NewSyscallError("connect", syscall.EADDRNOTAVAIL), record.ClientResource)
+	f(nil, record.ConnectTimeout)
 }
 
 // Case 070: a certificate of one's own is refused by default, and taken with its
