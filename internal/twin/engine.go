@@ -57,9 +57,12 @@ type Engine struct {
 
 	cancels  []*Seq
 	stepping bool
-	began    float64
-	batch    Batch
-	plan     []*Seq // the sequences whose chunk is in this step
+	// preempted is whether the step under way took somebody's memory.
+	preempted bool
+	began     float64
+	batch     Batch
+	plan      []*Seq // the sequences whose chunk is in this step
+	done      []*Seq // the sequences that the last step finished
 
 	// Counters are totals since the start.
 	Counters Counters
@@ -118,7 +121,7 @@ func (e *Engine) Submit(s *Seq) {
 	if err := e.Fits(s.Prompt, s.Output); err != nil {
 		panic("BUG: submit of a sequence that does not fit: " + err.Error())
 	}
-	*s = Seq{Prompt: s.Prompt, Output: s.Output, Owner: s.Owner, Account: Account{Arrival: s.Account.Arrival, Prompt: s.Prompt}, state: waiting}
+	*s = Seq{Prompt: s.Prompt, Output: s.Output, Owner: s.Owner, Account: Account{Arrival: s.Account.Arrival, Prompt: s.Prompt}, runs: s.runs[:0], state: waiting}
 	e.waiting.pushBack(s)
 }
 
@@ -162,6 +165,7 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 	e.batch.Sampled = 0
 
 	budget, preempted := e.scheduleRunning(now)
+	e.preempted = preempted
 	if !preempted {
 		e.scheduleWaiting(now, budget)
 	}
@@ -287,6 +291,9 @@ func (e *Engine) preempt(s *Seq, now float64) {
 	if s.redo == 0 {
 		s.redo = now
 	}
+	if s.state == decoding {
+		s.runs = append(s.runs, tokenRun{last: int(e.tick - s.base), base: s.base})
+	}
 	e.leave(s)
 	s.computed, s.state = 0, waiting
 	s.Account.Preemptions++
@@ -371,6 +378,7 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		panic("BUG: end of a step that was not begun")
 	}
 	e.stepping = false
+	e.done = e.done[:0]
 	e.tick++
 	e.kv += int64(e.batch.Decodes)
 	e.Counters.Steps++
@@ -397,9 +405,14 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		s := e.finish[0]
 		e.leave(s)
 		e.close(s, now)
+		e.done = append(e.done, s)
 		e.Counters.Finished++
 	}
 }
+
+// Done returns the sequences that the last End finished, in the order of their
+// finishing; it is valid until the next.
+func (e *Engine) Done() []*Seq { return e.done }
 
 // close ends the engine's hold on a sequence.
 func (e *Engine) close(s *Seq, now float64) {
@@ -443,6 +456,9 @@ func (e *Engine) startDecoding(s *Seq, now float64) {
 	}
 	if s.redo != 0 {
 		s.Account.Preempted += now - s.redo
+		if s.made == 0 {
+			s.Account.PreemptedEarly = s.Account.Preempted
+		}
 		s.redo = 0
 	}
 	s.made++

@@ -12,6 +12,8 @@ type Account struct {
 	// Preempted is the time from each preemption until the tokens that it threw
 	// away were computed again.
 	Preempted float64
+	// PreemptedEarly is the part of Preempted before the first token.
+	PreemptedEarly float64
 	// Steps is the number of steps that worked on the sequence, Preemptions how
 	// often it lost its memory.
 	Steps, Preemptions int
@@ -50,6 +52,8 @@ type Seq struct {
 	// made is the number of tokens sampled; while decoding it is tick - base.
 	made int
 	base int64
+	// runs are the parts of the answer that preemptions ended.
+	runs []tokenRun
 	// redo is when the memory was lost, while tokens are being computed again.
 	redo float64
 	// planned is the chunk of the current step.

@@ -286,8 +286,16 @@ func (r *Roofline) prefillMFU(context float64) float64 {
 // StepTime returns the time of a step in ns: what the device and the host take,
 // one behind the other or at once.
 func (r *Roofline) StepTime(b *Batch) float64 {
+	device, host := r.times(b)
+	if r.overlap {
+		return 1e9 * (max(device, host) + r.serial)
+	}
+	return 1e9 * (device + host + r.serial)
+}
+
+// times returns the seconds that the device and the host work on a step.
+func (r *Roofline) times(b *Batch) (device, host float64) {
 	tokens := b.tokens()
-	var device float64
 	if tokens < len(r.linear) {
 		device = r.linear[tokens]
 	} else {
@@ -304,9 +312,5 @@ func (r *Roofline) StepTime(b *Batch) float64 {
 	if len(b.Chunks) > 0 {
 		device += r.prefillAttention(b.Chunks) + r.layers*attentionLaunch
 	}
-	host := r.host + r.perSeq*float64(b.Decodes+len(b.Chunks))
-	if r.overlap {
-		return 1e9 * (max(device, host) + r.serial)
-	}
-	return 1e9 * (device + host + r.serial)
+	return device, r.host + r.perSeq*float64(b.Decodes+len(b.Chunks))
 }

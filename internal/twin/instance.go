@@ -1,0 +1,310 @@
+package twin
+
+import (
+	"sort"
+
+	"plimsoll/internal/record"
+)
+
+// maxPieces bounds what is planned ahead: an arrival throws the rest away.
+const maxPieces = 8
+
+// instance is one replica in virtual time.
+type instance struct {
+	wake
+	engine *Engine
+	liner  Liner
+	index  int
+
+	stepping, ending bool
+	// free is when the last step ended: the next begins no earlier.
+	free float64
+	// pieces is when steps ended, in order; those from plan on are of the steps
+	// under way. What nobody can ask for any more is dropped.
+	pieces []piece
+	plan   int
+	keep   int // the length of pieces at which to look for what can be dropped
+
+	// Integrals over time of running sequences and of the share of blocks in use,
+	// and the largest share.
+	runningNS, usedNS float64
+	used, peak        float64
+}
+
+// submit hands a sequence to the engine, which sees it in the first step that
+// begins from now on.
+func (in *instance) submit(d *driver, q *Seq) {
+	in.engine.Submit(q)
+	in.disturb(d)
+}
+
+// cancel gives a sequence up.
+func (in *instance) cancel(d *driver, q *Seq) {
+	q.Owner = nil
+	in.engine.Cancel(q)
+	d.router.Left(in.index)
+	in.disturb(d)
+}
+
+// disturb cuts the plan so that the engine can look at what has changed: only the
+// steps that began before now stay.
+func (in *instance) disturb(d *driver) {
+	if in.ending {
+		return // the next step has not begun yet
+	}
+	if !in.stepping {
+		if in.pos == 0 {
+			in.free = max(in.free, float64(d.now))
+			d.agenda.set(&in.wake, d.now, classBegin)
+		}
+		return
+	}
+	now := float64(d.now)
+	last := len(in.pieces) - 1
+	if p := &in.pieces[last]; last == in.plan && p.n == 1 || p.end(p.n-1) < now {
+		return // the last step of the plan has begun
+	}
+	for last > in.plan && in.pieces[last].start >= now {
+		last--
+	}
+	p := &in.pieces[last]
+	p.n = max(p.begunBefore(now), 1)
+	in.pieces = in.pieces[:last+1]
+	in.free = p.end(p.n)
+	d.agenda.set(&in.wake, int64(in.free), classEnd)
+}
+
+// turn is what the agenda calls: a row of steps has ended, or the next may begin.
+func (in *instance) turn(d *driver) {
+	if in.stepping {
+		in.ending = true
+		in.end(d)
+		in.ending = false
+		if len(d.agenda.heap) == 0 || d.agenda.heap[0].at > d.now {
+			in.begin(d) // nothing else is due at this instant
+		} else {
+			d.agenda.set(&in.wake, d.now, classBegin)
+		}
+		return
+	}
+	in.begin(d)
+}
+
+// begin begins as many steps as are sure to follow each other.
+func (in *instance) begin(d *driver) {
+	e := in.engine
+	start := in.free
+	length, ok := e.Begin(start)
+	if !ok {
+		in.agendaOff(d)
+		return
+	}
+	if len(in.pieces) >= in.keep {
+		in.prune()
+	}
+	in.stepping = true
+	in.plan = len(in.pieces)
+	step := e.tick + 1
+	n := int64(1)
+	if in.liner != nil {
+		n = e.Ahead()
+	}
+	if n == 1 {
+		in.pieces = append(in.pieces, piece{step: step, n: 1, start: start, first: length})
+		in.free = start + length
+	} else {
+		b := e.batch
+		per := int64(b.Decodes)
+		for len(in.pieces)-in.plan < maxPieces && n > 0 {
+			ns, perToken, until := in.liner.Line(&b)
+			m := n
+			if until != maxKV {
+				m = min(n, (until-b.KV)/per+1)
+			}
+			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per)}
+			in.pieces = append(in.pieces, p)
+			start = p.end(m)
+			step += m
+			n -= m
+			b.KV += m * per
+		}
+		in.free = start
+	}
+	d.agenda.set(&in.wake, int64(in.free), classEnd)
+}
+
+func (in *instance) agendaOff(d *driver) {
+	in.stepping = false
+	d.agenda.remove(&in.wake)
+}
+
+// end ends the steps under way.
+func (in *instance) end(d *driver) {
+	e := in.engine
+	in.stepping = false
+	var n int64
+	for i := in.plan; i < len(in.pieces); i++ {
+		n += in.pieces[i].n
+	}
+	e.Leap(n)
+	l := e.Load()
+	used := 1 - float64(l.Free)/float64(l.Blocks)
+	span := in.free - in.pieces[in.plan].start
+	in.runningNS += float64(l.Running) * span
+	in.usedNS += (in.used + used) / 2 * span
+	in.peak = max(in.peak, used)
+	e.End(in.free, nil)
+	if len(e.done) > 0 {
+		l = e.Load()
+		used = 1 - float64(l.Free)/float64(l.Blocks)
+		for _, q := range e.done {
+			if u, ok := q.Owner.(*session); ok {
+				d.complete(u, in)
+			}
+		}
+	}
+	in.used = used
+}
+
+// prune drops the pieces that no sequence's answer reaches back to.
+func (in *instance) prune() {
+	e := in.engine
+	oldest := e.tick + 1
+	look := func(q *Seq) {
+		if len(q.runs) > 0 {
+			oldest = min(oldest, q.runs[0].base+1)
+		} else if q.state == decoding {
+			oldest = min(oldest, q.base+1)
+		}
+	}
+	for q := e.running.head; q != nil; q = q.next {
+		look(q)
+	}
+	for q := e.waiting.head; q != nil; q = q.next {
+		look(q)
+	}
+	drop := in.find(oldest)
+	in.pieces = append(in.pieces[:0], in.pieces[drop:]...)
+	in.keep = 2*len(in.pieces) + 64 + e.running.n + e.waiting.n
+}
+
+// find returns the index of the piece with a step.
+func (in *instance) find(step int64) int {
+	return sort.Search(len(in.pieces), func(i int) bool { return in.pieces[i].step+in.pieces[i].n > step })
+}
+
+// Finished is a request that has ended, as the driver hands it over.
+type Finished struct {
+	// Request is complete but for its Events: see Events.
+	Request record.Request
+	// Stages is where its time went.
+	Stages Stages
+
+	replica *instance
+	seq     *Seq
+	until   int64
+	times   []int64
+}
+
+// Replica is the index of the engine that worked on the request, -1 when none
+// did.
+func (f *Finished) Replica() int {
+	if f.replica == nil {
+		return -1
+	}
+	return f.replica.index
+}
+
+// Times returns when each token of the answer came, in order. It is nil for an
+// answer that did not come as a stream.
+func (f *Finished) Times() []int64 {
+	if f.seq == nil || !f.Request.Streamed {
+		return nil
+	}
+	if len(f.times) == 0 {
+		f.times = f.appendTimes(f.times)
+	}
+	return f.times
+}
+
+// Events fills in the request's events: one token each, each in a read of its
+// own.
+func (f *Finished) Events() {
+	r := &f.Request
+	r.Events = r.Events[:0]
+	for i, at := range f.Times() {
+		r.Events = append(r.Events, record.Event{
+			At: at, Cumulative: record.Unknown, Tokens: 1, Read: uint32(i), Channel: record.Content,
+		})
+	}
+}
+
+func (f *Finished) appendTimes(dst []int64) []int64 {
+	q := f.seq
+	made := 0
+	for _, run := range q.runs {
+		dst = f.replica.appendTimes(dst, run.base+int64(made)+1, run.base+int64(run.last), f.until)
+		made = run.last
+	}
+	switch {
+	case f.until == maxKV: // it has finished
+		dst = f.replica.appendTimes(dst, q.base+int64(made)+1, q.base+int64(q.Output), f.until)
+	case q.state == decoding:
+		dst = f.replica.appendTimes(dst, q.base+int64(made)+1, maxKV, f.until)
+	}
+	return dst
+}
+
+// maxKV is beyond any step, time or KV sum.
+const maxKV = 1<<63 - 1
+
+// appendTimes appends when the steps from first to last ended, up to a time.
+func (in *instance) appendTimes(dst []int64, first, last, until int64) []int64 {
+	for i := in.find(first); i < len(in.pieces) && in.pieces[i].step <= last; i++ {
+		p := &in.pieces[i]
+		from, to := max(first-p.step, 0), min(last-p.step, p.n-1)
+		for k := from; k <= to; k++ {
+			t := int64(p.end(k + 1))
+			if t > until {
+				return dst
+			}
+			dst = append(dst, t)
+		}
+	}
+	return dst
+}
+
+// counts fills in what follows from an answer of n tokens that came one by one.
+func (f *Finished) counts(n int) {
+	r := &f.Request
+	r.StreamedTokens, r.FirstEventTokens = int32(n), 1
+	r.StreamEvents, r.Reads = uint32(n), uint32(n)
+	if n > 1 {
+		r.Basis = record.BasisFirstEvent
+	}
+	f.times = f.times[:0]
+	if n > 1 && 20*(r.End-r.FirstToken) <= r.End-r.Start {
+		// What record calls a buffered stream needs a look at each gap.
+		f.Events()
+		r.Resolve(nil)
+		r.Events = r.Events[:0]
+	}
+}
+
+// cutShort fills in what is known of an answer that was cut.
+func (f *Finished) cutShort() {
+	r := &f.Request
+	r.Streamed = r.AskedStream
+	f.times = f.times[:0]
+	times := f.Times()
+	if len(times) == 0 {
+		r.Streamed = false
+		return
+	}
+	r.HTTPStatus = 200
+	r.Prompt, r.Output, r.Source = int32(f.seq.Prompt), int32(len(times)), record.SourceServer
+	first, last := times[0], times[len(times)-1]
+	r.FirstEvent, r.FirstToken, r.FirstContent, r.LastToken = first, first, first, last
+	f.counts(len(times))
+	f.times = times
+}

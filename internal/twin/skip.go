@@ -1,0 +1,136 @@
+package twin
+
+import "math"
+
+// Liner is a StepTimer that knows where it is straight, so that many steps can be
+// added up at once. A timer that is no Liner is stepped through.
+type Liner interface {
+	StepTimer
+	// Line returns, for a batch without chunks, the length of the step in ns, by
+	// how much it grows with each token of the KV sum, and the largest KV sum up to
+	// which that holds when nothing else of the batch changes; it is at least b.KV.
+	Line(b *Batch) (ns, perToken float64, until int64)
+}
+
+// Line returns the fixed length, which nothing changes.
+func (f FixedStep) Line(*Batch) (ns, perToken float64, until int64) {
+	return float64(f), 0, math.MaxInt64
+}
+
+// Line returns the piece of the table of decoding attention that b lies on, cut
+// where the device overtakes the host.
+func (r *Roofline) Line(b *Batch) (ns, perToken float64, until int64) {
+	until = int64(math.MaxInt64)
+	slope := 0.0
+	if i := kvIndex(b.KV); b.Decodes > 0 && i < kvPoints-1 {
+		x0, x1 := kvPoint(i), kvPoint(i+1)
+		slope = (r.attention[i+1] - r.attention[i]) / float64(x1-x0)
+		until = x1
+	}
+	device, host := r.times(b)
+	switch {
+	case !r.overlap:
+		return 1e9 * (device + host + r.serial), 1e9 * slope, until
+	case device >= host:
+		if slope < 0 {
+			until = min(until, b.KV+int64((device-host)/-slope))
+		}
+		return 1e9 * (device + r.serial), 1e9 * slope, until
+	default:
+		if slope > 0 {
+			until = min(until, b.KV+int64((host-device)/slope))
+		}
+		return 1e9 * (host + r.serial), 0, until
+	}
+}
+
+// Ahead returns how many steps in a row would be like the one that Begin
+// scheduled, itself included, if nothing were submitted or cancelled: each with
+// the same sequences decoding and nothing else, up to the first that finishes
+// something. It is 1 when the step is not of that kind.
+func (e *Engine) Ahead() int64 {
+	if len(e.plan) > 0 || e.preempted || e.decodes == 0 || len(e.cancels) > 0 {
+		return 1
+	}
+	// What waits now could not be admitted, for want of a place, of budget or of
+	// memory, and none of them grows before something finishes.
+	n := e.finish[0].finishTick() - e.tick
+	if n <= 1 {
+		return 1
+	}
+	// Every 16 steps take a block for each sequence. The first step has its own.
+	per := int64(e.decodes)
+	if blocks := ((n-1)/blockTokens + 1) * per; blocks > int64(e.free) {
+		cycles := int64(e.free) / per
+		left := int64(e.free) - cycles*per
+		more := cycles * blockTokens
+		for more < n-1 {
+			left -= int64(e.phase[uint64(e.tick+1+more)%blockTokens])
+			if left < 0 {
+				break
+			}
+			more++
+		}
+		n = min(n, more+1)
+	}
+	return n
+}
+
+// Leap makes the step that Begin scheduled the last of n that are alike, n being
+// at most what Ahead returned: the ones before have ended when it returns, and
+// End ends the last.
+func (e *Engine) Leap(n int64) {
+	more := n - 1
+	if more == 0 {
+		return
+	}
+	blocks := more / blockTokens * int64(e.decodes)
+	for i := range more % blockTokens {
+		blocks += int64(e.phase[uint64(e.tick+1+i)%blockTokens])
+	}
+	if blocks > int64(e.free) {
+		panic("BUG: a leap beyond the memory: " + e.String())
+	}
+	e.free -= int(blocks)
+	e.tick += more
+	e.kv += more * int64(e.decodes)
+	e.batch.KV += more * int64(e.decodes)
+	e.Counters.Steps += more
+	e.Counters.OutputTokens += more * int64(e.batch.Sampled)
+	e.Counters.ComputedTokens += more * int64(e.batch.Decodes)
+}
+
+// tokenRun is a part of a sequence's answer that was made one token per step:
+// token i, counted from 1, by the engine's step base + i. The first token of a
+// run is the one after the last of the run before.
+type tokenRun struct {
+	last int
+	base int64
+}
+
+// piece is a row of steps whose lengths grow evenly. Steps are numbered from 1
+// over an engine's life.
+type piece struct {
+	step, n       int64 // the first step and the number of steps
+	start         float64
+	first, growth float64
+}
+
+// end returns when the k-th step of the piece ends, k from 0 (its start) to n.
+func (p *piece) end(k int64) float64 {
+	x := float64(k)
+	return p.start + x*p.first + p.growth*(x*(x-1)/2)
+}
+
+// begunBefore returns how many steps of the piece begin before t.
+func (p *piece) begunBefore(t float64) int64 {
+	lo, hi := int64(0), p.n
+	for lo < hi {
+		if mid := (lo + hi) / 2; p.end(mid) < t {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}

@@ -1,0 +1,880 @@
+package twin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"plimsoll/internal/pace"
+	"plimsoll/internal/random"
+	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
+)
+
+// Step is one level of load, with the meaning that the load generator gives it.
+// Exactly one of Users and Rate is above 0, and exactly one of Duration and
+// Requests.
+type Step struct {
+	// Users is the number of users of a closed loop.
+	Users int
+	// Rate is the mean number of requests per second of an open loop, Arrival its
+	// arrival process.
+	Rate    float64
+	Arrival string
+	// Warmup is the time from the step's start to that of its steady window,
+	// Duration the window's length, Requests the number of requests scheduled in
+	// it, Drain how long its end waits for them.
+	Warmup   time.Duration
+	Duration time.Duration
+	Requests int
+	Drain    time.Duration
+}
+
+// Population makes the users of a closed loop and the sessions of an open one.
+// *workload.Synthetic is one.
+type Population interface {
+	User(step, user uint32) workload.Machine
+	Session(step uint32, session uint64) workload.Machine
+}
+
+// Sink receives every request when it has ended, in order of time. f and what it
+// refers to is valid only until Record returns.
+type Sink interface{ Record(f *Finished) }
+
+// PredictConfig says what to predict. Cluster, Population, Steps and Sink are
+// required.
+type PredictConfig struct {
+	Cluster *Cluster
+	// Router names how requests are spread over the replicas.
+	Router     string
+	Seed       uint64
+	Population Population
+	Steps      []Step
+	// MaxInFlight caps the requests in flight, 0 for no cap.
+	MaxInFlight int
+	// MaxErrorShare stops when more than that share of the last 100 requests was
+	// refused, MaxTotalTokens before more tokens than that can be used; 0 turns
+	// them off.
+	MaxErrorShare  float64
+	MaxTotalTokens int64
+	// Stream says that answers come token by token; else they come whole.
+	Stream bool
+	// Template adds to each prompt what a chat template adds.
+	Template bool
+	// Exact makes every answer as long as asked; else only requests that ask for
+	// it, and other answers end by themselves, as the server's do.
+	Exact bool
+	Sink  Sink
+
+	// stepping turns the skipping of steps off.
+	stepping bool
+}
+
+// StopReason says why a prediction ended.
+type StopReason uint8
+
+// The reasons. Completed is the zero value.
+const (
+	Completed StopReason = iota
+	// Interrupted: the context ended.
+	Interrupted
+	// TooManyRefused: more than MaxErrorShare allows.
+	TooManyRefused
+	// TokenLimit: MaxTotalTokens was about to be exceeded.
+	TokenLimit
+)
+
+// Prediction is how a prediction went, beside the requests.
+type Prediction struct {
+	// Steps are the steps that were started, in order.
+	Steps   []StepResult
+	Stopped StopReason
+	Message string
+	// Start and End are when the first step started and when the last request had
+	// ended, in ns of virtual time.
+	Start, End int64
+	// Counters are totals over the engines. Events is the number of times that the
+	// driver had to look at something.
+	Counters Counters
+	Events   int64
+	// MeanInFlight is the number of requests in flight, MeanRunning that of
+	// sequences that an engine of the cluster works on, MeanKV the share of an
+	// engine's KV blocks in use, all as means over the time from Start to End;
+	// PeakKV is the largest share that any engine reached.
+	MeanInFlight, MeanRunning, MeanKV, PeakKV float64
+}
+
+// StepResult is one step as it went; times are ns of virtual time.
+type StepResult struct {
+	Step
+	Index uint32
+	// Start is the step's time 0. SteadyStart and SteadyEnd bound its window,
+	// SteadyEnd excluded; End is when its last request had ended.
+	Start, SteadyStart, SteadyEnd, End int64
+	// Scheduled counts its requests, Steady those scheduled in the window.
+	Scheduled, Steady uint64
+	// Complete is true when the window lasted as long as asked.
+	Complete bool
+}
+
+// refusalTime is what a server takes to refuse a request, a guess. Above 0, so
+// that users who are only ever refused make time pass.
+const refusalTime = int64(time.Millisecond)
+
+// labelArrivals and labelAnswer keep draws apart; the first is the load
+// generator's, so that both make the same arrivals of a seed.
+const (
+	labelArrivals = 3
+	labelAnswer   = 0x616e73 // "ans"
+)
+
+// refusedWindow is the number of requests over which MaxErrorShare is taken.
+const refusedWindow = 100
+
+// contextEvery is how many events pass between two looks at the context.
+const contextEvery = 4096
+
+// Predict drives the users of cfg against the cluster in virtual time. It is a
+// function of cfg alone: equal configurations give equal records, whatever the
+// machine does. It runs on the calling goroutine. An error is of the
+// configuration; when ctx ends, the prediction says so.
+func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	d := &driver{cfg: cfg, ctx: ctx, slots: cfg.MaxInFlight}
+	n := cfg.Cluster.Config.Replicas
+	var err error
+	if d.router, err = NewRouter(cfg.Router, n); err != nil {
+		return nil, err
+	}
+	liner, _ := cfg.Cluster.Engine.Timer.(Liner)
+	if cfg.stepping {
+		liner = nil
+	}
+	d.instances = make([]instance, n)
+	for i := range d.instances {
+		e, err := NewEngine(cfg.Cluster.Engine)
+		if err != nil {
+			return nil, err
+		}
+		in := &d.instances[i]
+		*in = instance{engine: e, liner: liner, index: i}
+		in.instance = in
+	}
+	for i := range cfg.Steps {
+		if d.soft {
+			break
+		}
+		d.run(uint32(i))
+	}
+	return d.conclude(), nil
+}
+
+func (c *PredictConfig) check() error {
+	switch {
+	case c.Cluster == nil, c.Population == nil, c.Sink == nil:
+		panic("BUG: twin.PredictConfig without cluster, population or sink")
+	case len(c.Steps) == 0:
+		return errors.New("steps: none is given")
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		switch {
+		case s.Users < 0 || (s.Users > 0) == (s.Rate > 0):
+			return fmt.Errorf("step %d: want either users or a rate above 0, got users %d and rate %g", i, s.Users, s.Rate)
+		case (s.Duration > 0) == (s.Requests > 0):
+			return fmt.Errorf("step %d: want either a duration or a number of requests, got %v and %d", i, s.Duration, s.Requests)
+		case s.Warmup < 0 || s.Drain < 0:
+			return fmt.Errorf("step %d: warmup and drain: want 0 or more, got %v and %v", i, s.Warmup, s.Drain)
+		}
+		if _, err := pace.ByName(s.Arrival, 0); err != nil {
+			return fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// driver is one prediction under way.
+type driver struct {
+	cfg       *PredictConfig
+	ctx       context.Context
+	agenda    agenda
+	now       int64
+	events    int64
+	router    Router
+	instances []instance
+	res       Prediction
+
+	step *stepRun
+	// idle are sessions of earlier requests of an open loop, to be used again.
+	idle []*session
+	next uint64 // the next request's number
+	// soft is set when nothing new may be started.
+	soft      bool
+	stoppedAt int64
+
+	// slots are what is left of the cap in flight; waiters wait for one, in order.
+	slots   int
+	waiters fifo // nil for the dispatcher of an open loop
+	// spent and reserved are tokens, refused a ring of the latest requests.
+	spent, reserved int64
+	refused         [refusedWindow]bool
+	refusedAt       int
+	refusedSum      int
+
+	fin Finished
+	// inFlight is integrated over time in inFlightNS, up to inFlightAt.
+	inFlight   int64
+	inFlightAt int64
+	inFlightNS float64
+}
+
+// stepRun is the step under way.
+type stepRun struct {
+	res StepResult
+	// live are the sessions at work.
+	live []*session
+	// left counts the requests that the window may still have.
+	left    int64
+	lastEnd int64
+	cut     wake
+	isCut   bool
+
+	// Of an open loop: the arrivals, and those that are due and wait for the
+	// dispatcher, who is held by the cap until capped.
+	arrive   wake
+	schedule *pace.Schedule
+	end      int64
+	drawn    uint64
+	coming   bool
+	due      fifo
+	held     bool
+	capped   int64
+}
+
+// session is one user of a closed loop, or one session of an open one.
+type session struct {
+	wake
+	machine workload.Machine
+	action  workload.Action
+	state   sessionState
+	live    int // its place in stepRun.live
+	user    uint32
+
+	// Of the request.
+	id      uint64
+	phase   record.Phase
+	since   int64 // when it began to wait for a slot
+	capWait int64
+	start   int64
+	asked   int64
+	exact   bool
+	stops   bool // the answer ends before its limit
+	refusal string
+	replica *instance
+	seq     *Seq
+}
+
+type sessionState uint8
+
+const (
+	acting   sessionState = iota
+	sleeping              // until a request is due, or a wait is over
+	queued                // for a slot
+	sent
+	refusing // the refusal is under way
+)
+
+// run carries out one step.
+func (d *driver) run(index uint32) {
+	c := d.cfg.Steps[index]
+	s := &stepRun{left: math.MaxInt64, lastEnd: record.Unset}
+	s.res = StepResult{Step: c, Index: index, Start: d.now, SteadyStart: d.now + int64(c.Warmup), SteadyEnd: math.MaxInt64}
+	d.step = s
+	s.cut.task = d.cut
+	s.arrive.task = d.arrive
+	if c.Requests > 0 {
+		s.left = int64(c.Requests)
+	}
+	if c.Duration > 0 {
+		s.res.SteadyEnd = s.res.SteadyStart + int64(c.Duration)
+	}
+	if c.Rate > 0 {
+		d.open()
+	}
+	if s.res.SteadyEnd != math.MaxInt64 {
+		d.cutAt(s.res.SteadyEnd)
+	}
+	for i := range uint32(c.Users) {
+		d.enter(d.cfg.Population.User(index, i), i)
+	}
+	if c.Users > 0 {
+		// After all have entered: what the first does may end the step.
+		for _, u := range append([]*session(nil), s.live...) {
+			d.act(u, u.machine.Start(s.res.Start))
+		}
+	}
+	for len(s.live) > 0 || s.coming || s.due.len() > 0 {
+		if d.events++; d.events%contextEvery == 0 && d.ctx.Err() != nil {
+			d.stop(Interrupted, "interrupted")
+			d.cutLive(record.Cancelled)
+			continue
+		}
+		w, at := d.agenda.pop()
+		d.now = at
+		switch {
+		case w.instance != nil:
+			w.instance.turn(d)
+		case w.session != nil:
+			d.wakeUp(w.session)
+		default:
+			w.task()
+		}
+	}
+	d.agenda.remove(&s.cut)
+	d.agenda.remove(&s.arrive)
+	s.res.End = max(d.now, s.res.Start)
+	if c.Requests > 0 {
+		s.res.Complete = s.res.Steady == uint64(c.Requests)
+		if c.Users > 0 {
+			s.res.SteadyEnd = max(s.lastEnd, s.res.SteadyStart)
+		}
+	} else {
+		s.res.Complete = !d.soft || d.stoppedAt >= s.res.SteadyEnd
+	}
+	if !s.res.Complete {
+		s.res.SteadyEnd = min(s.res.SteadyEnd, max(d.stoppedAt, s.res.SteadyStart))
+	}
+	d.res.Steps = append(d.res.Steps, s.res)
+}
+
+// conclude sums up.
+func (d *driver) conclude() *Prediction {
+	p := &d.res
+	p.End, p.Events = d.now, d.events
+	d.flight(0)
+	for i := range d.instances {
+		in := &d.instances[i]
+		c := &in.engine.Counters
+		p.Counters.Steps += c.Steps
+		p.Counters.Preemptions += c.Preemptions
+		p.Counters.PromptTokens += c.PromptTokens
+		p.Counters.OutputTokens += c.OutputTokens
+		p.Counters.Finished += c.Finished
+		p.Counters.Cancelled += c.Cancelled
+		p.Counters.ComputedTokens += c.ComputedTokens
+		p.MeanRunning += in.runningNS
+		p.MeanKV += in.usedNS
+		p.PeakKV = max(p.PeakKV, in.peak)
+	}
+	if span := float64(p.End - p.Start); span > 0 {
+		p.MeanInFlight = d.inFlightNS / span
+		p.MeanRunning /= span
+		p.MeanKV /= span * float64(len(d.instances))
+	}
+	return p
+}
+
+// stop lets nothing new begin; the first reason holds.
+func (d *driver) stop(why StopReason, message string) {
+	if d.res.Stopped == Completed {
+		d.res.Stopped, d.res.Message = why, message
+	}
+	if d.soft {
+		return
+	}
+	d.soft, d.stoppedAt = true, d.now
+	s := d.step
+	d.agenda.remove(&s.arrive)
+	s.coming = false
+	d.cutAt(d.now)
+	// Who sleeps will not send any more, who waits for a slot gets none.
+	for _, u := range append([]*session(nil), s.live...) {
+		switch u.state {
+		case sleeping:
+			d.agenda.remove(&u.wake)
+			d.leave(u)
+		case queued:
+			d.unsent(u, record.Cancelled)
+		case acting, sent, refusing:
+		}
+	}
+	d.waiters, s.due, s.held = fifo{}, fifo{}, false
+}
+
+// cutAt sets the end of the drain of what is in flight at end.
+func (d *driver) cutAt(end int64) {
+	s := d.step
+	at := end + int64(s.res.Drain)
+	if at < end {
+		at = math.MaxInt64
+	}
+	d.agenda.set(&s.cut, at, classCut)
+}
+
+// cut ends what the drain limit found still in flight.
+func (d *driver) cut() {
+	d.step.isCut = true
+	d.cutLive(record.Incomplete)
+}
+
+func (d *driver) cutLive(status record.Status) {
+	s := d.step
+	for _, u := range append([]*session(nil), s.live...) {
+		switch u.state {
+		case sent, refusing:
+			d.abandon(u, status)
+		case queued:
+			d.unsent(u, status)
+		case acting, sleeping:
+		}
+	}
+	d.waiters, s.due, s.held = fifo{}, fifo{}, false
+}
+
+// enter makes a machine's session.
+func (d *driver) enter(m workload.Machine, user uint32) *session {
+	var u *session
+	if n := len(d.idle); n > 0 {
+		u, d.idle = d.idle[n-1], d.idle[:n-1]
+	} else {
+		u = new(session)
+		u.wake.session = u
+	}
+	u.machine, u.user, u.state = m, user, acting
+	u.live = len(d.step.live)
+	d.step.live = append(d.step.live, u)
+	return u
+}
+
+// leave ends a session.
+func (d *driver) leave(u *session) {
+	s := d.step
+	last := len(s.live) - 1
+	moved := s.live[last]
+	s.live[u.live], moved.live = moved, u.live
+	s.live[last] = nil
+	s.live = s.live[:last]
+	u.machine = nil
+	d.idle = append(d.idle, u)
+}
+
+// act carries out what a machine wants.
+func (d *driver) act(u *session, a workload.Action) {
+	for {
+		u.action, u.state = a, acting
+		switch a.Kind {
+		case workload.End:
+			d.leave(u)
+			return
+		case workload.Wait:
+			if d.soft {
+				d.leave(u)
+				return
+			}
+			if a.At > d.now {
+				u.state = sleeping
+				d.agenda.set(&u.wake, a.At, classDue)
+				return
+			}
+			a = u.machine.Done(d.now, workload.Outcome{})
+		case workload.Send:
+			if d.soft || !d.admit(u) {
+				d.leave(u)
+				return
+			}
+			if a.At > d.now {
+				u.state = sleeping
+				d.agenda.set(&u.wake, a.At, classDue)
+				return
+			}
+			d.becomeDue(u)
+			d.slot(u)
+			return
+		}
+	}
+}
+
+// wakeUp goes on with a session that slept.
+func (d *driver) wakeUp(u *session) {
+	switch {
+	case u.state == refusing:
+		d.refuse(u)
+	case u.action.Kind == workload.Wait:
+		d.act(u, u.machine.Done(d.now, workload.Outcome{}))
+	default:
+		d.becomeDue(u)
+		d.slot(u)
+	}
+}
+
+// admit decides whether a request belongs to the step, and in which phase.
+func (d *driver) admit(u *session) bool {
+	s := d.step
+	switch at := u.action.At; {
+	case at < s.res.SteadyStart:
+		u.phase = record.Warmup
+		return true
+	case at >= s.res.SteadyEnd:
+		return false
+	}
+	if s.left--; s.left < 0 {
+		return false
+	}
+	if s.left == 0 && s.res.SteadyEnd == math.MaxInt64 {
+		d.cutAt(d.now)
+	}
+	u.phase = record.Steady
+	return true
+}
+
+// becomeDue counts a request that is due.
+func (d *driver) becomeDue(u *session) {
+	s := d.step
+	s.res.Scheduled++
+	if u.phase == record.Steady {
+		s.res.Steady++
+	}
+	u.id, u.capWait, u.start, u.seq, u.asked = d.next, 0, record.Unset, nil, 0
+	d.next++
+}
+
+// slot sends a request when the cap in flight lets it.
+func (d *driver) slot(u *session) {
+	if d.cfg.MaxInFlight == 0 {
+		d.send(u)
+		return
+	}
+	if d.slots > 0 && d.waiters.len() == 0 {
+		d.slots--
+		d.send(u)
+		return
+	}
+	u.state, u.since = queued, max(d.now, u.action.At)
+	d.waiters.push(u)
+}
+
+// free gives a slot back, to who waits first.
+func (d *driver) free() {
+	if d.cfg.MaxInFlight == 0 {
+		return
+	}
+	d.slots++
+	for d.slots > 0 && d.waiters.len() > 0 {
+		u := d.waiters.pop()
+		d.slots--
+		if u != nil {
+			u.capWait = d.now - u.since
+			d.send(u)
+			continue
+		}
+		// The dispatcher.
+		s := d.step
+		s.held, s.capped = false, d.now
+		u = s.due.pop()
+		u.capWait = max(0, s.capped-u.action.At)
+		d.send(u)
+		d.dispatch()
+	}
+}
+
+// send starts a request that has its slot.
+func (d *driver) send(u *session) {
+	c := d.cfg
+	req := u.action.Request
+	if d.step.isCut {
+		d.slots++ // whoever asked looks for the next
+		d.unsent(u, record.Incomplete)
+		return
+	}
+	u.exact = req.Exact || c.Exact
+	prompt, output := req.PromptTokens(), req.MaxTokens
+	u.asked = int64(prompt) + int64(output)
+	if limit := c.MaxTotalTokens; limit > 0 {
+		if d.spent+d.reserved+u.asked > limit {
+			why := fmt.Sprintf("max-total-tokens: %d tokens are used and %d asked for by requests in flight; one more request of %d could exceed %d",
+				d.spent, d.reserved, u.asked, limit)
+			d.slots++
+			d.unsent(u, record.Cancelled)
+			d.stop(TokenLimit, why)
+			return
+		}
+		d.reserved += u.asked
+	}
+	u.start = d.now
+	d.flight(1)
+	if c.Template {
+		prompt += templateTokens + templateMessageTokens*len(req.Parts)
+	}
+	prompt = max(prompt, 1)
+	if u.refusal = d.sizes(u, &prompt, &output); u.refusal != "" {
+		u.state = refusing
+		d.agenda.set(&u.wake, d.now+refusalTime, classDue)
+		return
+	}
+	if u.seq == nil {
+		u.seq = new(Seq)
+	}
+	u.state = sent
+	q := u.seq
+	q.Prompt, q.Output, q.Owner = prompt, output, u
+	q.Account.Arrival = float64(d.now)
+	in := &d.instances[d.router.Pick(q)]
+	u.replica = in
+	in.submit(d, q)
+}
+
+// sizes settles how long an answer is, or says why the request is refused, as
+// the server does.
+func (d *driver) sizes(u *session, prompt, output *int) string {
+	context := d.cfg.Cluster.Context
+	req := u.action.Request
+	if req.Choices > 1 {
+		return fmt.Sprintf("%d answers to one request are not simulated", req.Choices)
+	}
+	if *prompt >= context {
+		return fmt.Sprintf("HTTP 400: the context is %d tokens, the prompt has %d, and at least one is needed for the answer", context, *prompt)
+	}
+	if *output == 0 {
+		*output = context - *prompt
+	} else if *prompt+*output > context {
+		return fmt.Sprintf("HTTP 400: the context is %d tokens, %d were requested (%d in the prompt, %d in the answer)", context, *prompt+*output, *prompt, *output)
+	}
+	u.stops = false
+	if !u.exact {
+		seed := random.Derive(d.cfg.Seed, labelAnswer)
+		for i := range req.Parts {
+			seed = random.Derive(seed, req.Parts[i].Seed, uint64(req.Parts[i].Tokens))
+		}
+		if n := naturalAnswer.Int(random.Stream(seed), 1); n < *output {
+			*output, u.stops = n, true
+		}
+	}
+	if err := d.instances[0].engine.Fits(*prompt, *output); err != nil {
+		return "HTTP 400: " + err.Error()
+	}
+	return ""
+}
+
+// flight changes the number of requests in flight by n.
+func (d *driver) flight(n int64) {
+	d.inFlightNS += float64(d.inFlight) * float64(d.now-d.inFlightAt)
+	d.inFlightAt = d.now
+	d.inFlight += n
+}
+
+// begin fills in what is known of a request before it is sent.
+func (d *driver) begin(u *session) *record.Request {
+	r := &d.fin.Request
+	r.Reset()
+	a, req := &u.action, u.action.Request
+	r.ID = u.id
+	r.Session, r.Turn, r.User, r.Step = a.Session, a.Turn, u.user, d.step.res.Index
+	r.Workload = a.Workload
+	r.Phase = u.phase
+	r.Scheduled, r.Start, r.CapWait = a.At, u.start, u.capWait
+	r.AskedStream = d.cfg.Stream
+	r.AskedPrompt, r.AskedOutput = int32(req.PromptTokens()), int32(req.MaxTokens)
+	r.AskedExact = u.exact || req.Exact || d.cfg.Exact
+	if u.start != record.Unset {
+		r.Sent = u.start
+	}
+	d.fin.Stages = Stages{}
+	d.fin.replica, d.fin.seq, d.fin.until, d.fin.times = nil, nil, maxKV, d.fin.times[:0]
+	return r
+}
+
+// unsent ends a request that is due and is not sent any more.
+func (d *driver) unsent(u *session, status record.Status) {
+	u.start = record.Unset
+	if u.state == queued {
+		u.capWait = d.now - u.since
+	}
+	r := d.begin(u)
+	r.Status, r.End = status, d.now
+	d.finish(u)
+}
+
+// refuse ends a request that the server refuses.
+func (d *driver) refuse(u *session) {
+	r := d.begin(u)
+	r.Status, r.Error, r.HTTPStatus, r.Message = record.Failed, record.HTTPStatusError, 400, u.refusal
+	r.Headers, r.End = d.now, d.now
+	d.fin.Stages.Queue = d.now - u.start
+	d.settle(u, true)
+	d.finish(u)
+}
+
+// abandon ends a request in flight before its answer is whole.
+func (d *driver) abandon(u *session, status record.Status) {
+	r := d.begin(u)
+	r.Status, r.End = status, d.now
+	if u.state == refusing {
+		d.agenda.remove(&u.wake)
+		d.fin.Stages.Queue = d.now - u.start
+	} else {
+		q, in := u.seq, u.replica
+		d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
+		d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
+		d.fin.cutShort()
+		in.cancel(d, q)
+		u.seq = nil // the engine holds it until its next step
+	}
+	d.settle(u, false)
+	d.finish(u)
+}
+
+// complete ends a request whose last token was made at the end of a step.
+func (d *driver) complete(u *session, in *instance) {
+	q := u.seq
+	r := d.begin(u)
+	d.fin.replica, d.fin.seq = in, q
+	n := int32(q.Output)
+	first, last := int64(q.Account.First), int64(q.Account.Finished)
+	r.End, r.HTTPStatus = last, 200
+	r.Prompt, r.Output, r.Source = int32(q.Prompt), n, record.SourceServer
+	r.Finish = finishLength
+	if u.stops {
+		r.Finish = finishStop
+	}
+	if d.cfg.Stream {
+		r.Streamed = true
+		r.FirstEvent, r.FirstToken, r.FirstContent, r.LastToken = first, first, first, last
+		d.fin.counts(int(n))
+	}
+	d.fin.Stages = stagesOf(&q.Account, u.start, last)
+	d.router.Left(in.index)
+	d.settle(u, false)
+	d.finish(u)
+}
+
+// settle accounts for the end of a request that was sent.
+func (d *driver) settle(u *session, refused bool) {
+	d.flight(-1)
+	r := &d.fin.Request
+	if d.cfg.MaxTotalTokens > 0 {
+		d.reserved -= u.asked
+		d.spent += max(int64(r.Prompt), 0) + max(int64(r.Output), 0)
+	}
+	if r.Status != record.OK && !refused {
+		return
+	}
+	if d.refused[d.refusedAt] {
+		d.refusedSum--
+	}
+	if d.refused[d.refusedAt] = refused; refused {
+		d.refusedSum++
+	}
+	d.refusedAt = (d.refusedAt + 1) % refusedWindow
+}
+
+// finish hands over an ended request and goes on with its session.
+func (d *driver) finish(u *session) {
+	r := &d.fin.Request
+	s := d.step
+	if r.Phase == record.Steady {
+		s.lastEnd = max(s.lastEnd, r.End)
+	}
+	u.state = acting
+	sent := r.Start != record.Unset
+	o := workload.Outcome{Status: r.Status, OutputTokens: r.Output, Ended: r.End}
+	d.cfg.Sink.Record(&d.fin)
+	if share := d.cfg.MaxErrorShare; share > 0 && share < 1 && float64(d.refusedSum) > share*refusedWindow {
+		d.stop(TooManyRefused, fmt.Sprintf("%d of the last %d requests were refused, more than max-error-share %g allows; the last refusal: %s",
+			d.refusedSum, refusedWindow, share, u.refusal))
+	}
+	if sent {
+		d.free()
+	}
+	d.act(u, u.machine.Done(o.Ended, o))
+}
+
+// open prepares the arrivals of a step of an open loop.
+func (d *driver) open() {
+	s := d.step
+	c := &s.res.Step
+	schedule := func() *pace.Schedule {
+		gaps, err := pace.ByName(c.Arrival, random.Derive(d.cfg.Seed, labelArrivals, uint64(s.res.Index)))
+		if err != nil {
+			panic("BUG: " + err.Error()) // the configuration was checked
+		}
+		return pace.New(gaps, pace.Rate(c.Rate))
+	}
+	s.schedule, s.end = schedule(), math.MaxInt64
+	if c.Duration > 0 {
+		s.end = int64(c.Warmup) + int64(c.Duration)
+	} else {
+		// The window ends where the arrival after its last would be.
+		look := schedule()
+		for n := 0; n <= c.Requests; {
+			t, ok := look.Next()
+			if !ok {
+				break
+			}
+			if t >= int64(c.Warmup) {
+				n++
+			}
+			s.end = t
+		}
+		s.res.SteadyEnd = s.res.Start + s.end
+	}
+	s.coming = true
+	d.nextArrival()
+}
+
+// nextArrival puts the next arrival on the agenda.
+func (d *driver) nextArrival() {
+	s := d.step
+	t, ok := s.schedule.Next()
+	if !ok || t >= s.end {
+		s.coming = false
+		return
+	}
+	d.agenda.set(&s.arrive, s.res.Start+t, classDue)
+}
+
+// arrive begins the session whose time has come.
+func (d *driver) arrive() {
+	s := d.step
+	n := s.drawn
+	s.drawn++
+	at := d.now
+	d.nextArrival()
+	m := d.cfg.Population.Session(s.res.Index, n)
+	a := m.Start(at)
+	u := d.enter(m, uint32(n))
+	if a.Kind != workload.Send || a.At > at {
+		d.act(u, a)
+		return
+	}
+	u.action = a
+	if !d.admit(u) {
+		d.leave(u)
+		return
+	}
+	d.becomeDue(u)
+	u.state, u.since = queued, d.now
+	s.due.push(u)
+	d.dispatch()
+}
+
+// dispatch sends what is due, in order, as far as the cap in flight lets it.
+func (d *driver) dispatch() {
+	s := d.step
+	for s.due.len() > 0 && !s.held {
+		if d.cfg.MaxInFlight > 0 && (d.slots == 0 || d.waiters.len() > 0) {
+			s.held = true
+			d.waiters.push(nil)
+			return
+		}
+		u := s.due.pop()
+		if d.cfg.MaxInFlight > 0 {
+			d.slots--
+		}
+		u.capWait = max(0, s.capped-u.action.At)
+		d.send(u)
+	}
+}

@@ -1,0 +1,96 @@
+package twin
+
+import (
+	"testing"
+	"time"
+
+	"plimsoll/internal/random"
+	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
+)
+
+// kept keeps copies of what it is given.
+type kept struct {
+	events   bool
+	requests []record.Request
+	stages   []Stages
+}
+
+func (k *kept) Record(f *Finished) {
+	if k.events {
+		f.Events()
+	}
+	r := f.Request
+	r.Events = append([]record.Event(nil), r.Events...)
+	k.requests = append(k.requests, r)
+	k.stages = append(k.stages, f.Stages)
+}
+
+func synthetic(prompt, output int) *workload.Synthetic {
+	return &workload.Synthetic{
+		Seed:   1,
+		Prompt: random.Dist{Kind: random.Fixed, A: float64(prompt)},
+		Output: random.Dist{Kind: random.Fixed, A: float64(output)},
+		Exact:  true,
+	}
+}
+
+func testCluster(t testing.TB, cfg ClusterConfig) *Cluster {
+	t.Helper()
+	c, err := NewCluster(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func predict(t testing.TB, cfg *PredictConfig) *Prediction {
+	t.Helper()
+	p, err := Predict(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+type counter struct{ n, tokens int64 }
+
+func (c *counter) Record(f *Finished) { c.n++; c.tokens += int64(f.Request.Output) }
+
+// BenchmarkPredict is the cost of a request of 512 and 256 tokens without records.
+func BenchmarkPredict(b *testing.B) {
+	for _, bm := range []struct {
+		name            string
+		replicas, users int
+	}{{"1 instance", 1, 64}, {"1 instance, 1 user", 1, 1}, {"1000 instances", 1000, 8000}} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			c := new(counter)
+			p, err := Predict(b.Context(), &PredictConfig{
+				Cluster: testCluster(b, ClusterConfig{Replicas: bm.replicas}), Population: synthetic(512, 256), Sink: c, Stream: true,
+				Steps: []Step{{Users: bm.users, Requests: max(b.N, bm.users), Drain: time.Hour}},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(p.Events)/float64(c.n), "events/req")
+		})
+	}
+}
+
+func TestFixedSteps(t *testing.T) {
+	k := &kept{events: true}
+	p := predict(t, &PredictConfig{
+		Cluster: testCluster(t, ClusterConfig{Step: 10 * time.Millisecond}), Population: synthetic(5, 3), Sink: k, Stream: true,
+		Steps: []Step{{Users: 2, Requests: 4, Drain: time.Hour}},
+	})
+	if len(k.requests) != 4 || p.End != 60e6 {
+		t.Errorf("%d requests, end %d: %+v", len(k.requests), p.End, k.requests)
+	}
+	for i := range k.requests {
+		r := &k.requests[i]
+		if len(r.Events) != 3 || r.FirstToken-r.Start != 10e6 || r.End-r.Start != 30e6 || k.stages[i].Sum() != 30e6 {
+			t.Errorf("request %+v", r)
+		}
+	}
+}
