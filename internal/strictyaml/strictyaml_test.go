@@ -81,6 +81,9 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			return
 		}
+		if got.hidden != 0 {
+			t.Errorf("%q: an unexported field was filled", text)
+		}
 		if d := cmp.Diff(want, got, cmp.AllowUnexported(outer{})); d != "" {
 			t.Errorf("%q (-want +got):\n%s", text, d)
 		}
