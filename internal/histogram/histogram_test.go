@@ -323,6 +323,9 @@ func FuzzUnmarshalBinary(f *testing.F) {
 }
 
 func TestRecordAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	h := of([]int64{1 << 40})
 	v := int64(1)
 	if n := testing.AllocsPerRun(1000, func() { h.Record(v); v = v * 3 % (1 << 40) }); n != 0 {
@@ -333,8 +336,8 @@ func TestRecordAllocatesNothing(t *testing.T) {
 // TestRecordCostsAtMostTwoAtomicAdds compares the two in turns and takes the
 // fastest round of each, so that a busy machine slows neither alone.
 func TestRecordCostsAtMostTwoAtomicAdds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("timing")
+	if testing.Short() || raceEnabled || testing.CoverMode() != "" {
+		t.Skip("costs are not what they are")
 	}
 	const n = 1 << 16
 	vs := make([]int64, n)

@@ -75,6 +75,9 @@ func cpu() time.Duration {
 // TestMemoryOfManyRows writes requests with 50 events each as fast as the disk
 // takes them. PLIMSOLL_ROWS=10000000 makes it the full size.
 func TestMemoryOfManyRows(t *testing.T) {
+	if raceEnabled || testing.CoverMode() != "" {
+		t.Skip("memory is not what it is")
+	}
 	rows := 100_000
 	if s := os.Getenv("PLIMSOLL_ROWS"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -3,6 +3,7 @@ package stats
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -127,6 +128,9 @@ func TestSchemaRefusesOtherFiles(t *testing.T) {
 // TestMemoryPerRequest holds the collector to what a run of ten million
 // requests can afford.
 func TestMemoryPerRequest(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	const n = 200_000
 	heap := func() uint64 {
 		runtime.GC()
@@ -165,6 +169,9 @@ func TestLongAndNegativeTimes(t *testing.T) {
 }
 
 func TestAddAllocatesLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	c := NewCollector(window(sec))
 	r := streamed(0, 100*ms, 120*ms, 140*ms)
 	for range 2 * chunkRows {
@@ -286,5 +293,22 @@ func TestSessionsLiveThroughTheirPauses(t *testing.T) {
 	is(t, "sessions in flight", l.SessionsInFlight.Mean, known(0.6))
 	if l.Users == nil || *l.Users != 1 {
 		t.Errorf("users are %v", l.Users)
+	}
+}
+
+// BenchmarkSummary is of a million requests.
+func BenchmarkSummary(b *testing.B) {
+	const n = 1_000_000
+	c := NewCollector(window(1000 * sec))
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		at := int64(rnd.ExpFloat64() * 1e8)
+		r := streamed(int64(i)*ms, at, at+20*ms, at+40*ms)
+		r.ID, r.Session = uint64(i), uint64(i)
+		c.Add(r)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Summary()
 	}
 }

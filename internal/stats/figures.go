@@ -120,7 +120,13 @@ func (m *group) merge(g *group, at int) {
 // samples returns metric m of the requests scheduled in the chosen windows,
 // only the ok ones unless all is set.
 func (c *Collector) samples(p part, m metric, all bool) []sample {
-	var out []sample
+	n := 0
+	if p.step < 0 && p.workload < 0 {
+		for _, k := range c.chunks {
+			n += k.n
+		}
+	}
+	out := make([]sample, 0, n)
 	c.rows(p, func(k *chunk, i int, block uint16) {
 		if all || k.status[i] == record.OK {
 			if v, ok := k.value(m, i); ok {
