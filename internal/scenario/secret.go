@@ -46,8 +46,11 @@ func (v *validator) raw(path string) (string, bool) {
 	if v.s.origin.raw == nil {
 		return "", false
 	}
-	if raw, ok := v.s.origin.raw[path]; ok {
-		return raw, true
+	// A list of one is called by the list's own name.
+	for _, p := range []string{path, path + "[0]"} {
+		if raw, ok := v.s.origin.raw[p]; ok {
+			return raw, true
+		}
 	}
 	if i := strings.LastIndexByte(path, '['); i > 0 {
 		raw, ok := v.s.origin.raw[path[:i]]
