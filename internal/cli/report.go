@@ -162,7 +162,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 	}
 	// The scenario is only for the heading: a report without it is one still.
 	if text, err := saved.Scenario(); err == nil {
-		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: a.env.lookup}); err == nil {
+		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: byName}); err == nil {
 			about.URL, about.API, about.Model = strings.Join(s.Target.URL, ", "), s.Target.API, s.Target.Model
 			about.Load = describeLoad(&s.Load)
 		}
@@ -175,6 +175,10 @@ func (a *app) openRun(dir string) (*opened, error) {
 	}
 	return &opened{saved: saved, about: about}, nil
 }
+
+// byName leaves the name of a variable where a scenario names one: what it
+// holds now is not what it held then, and may be a key.
+func byName(name string) (string, bool) { return "${" + name + "}", true }
 
 // describeLoad names the load of a scenario in a few words.
 func describeLoad(l *scenario.Load) string {

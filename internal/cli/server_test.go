@@ -20,6 +20,7 @@ import (
 //	broken  chat that answers every POST with 500
 //	half    chat that breaks off every stream in the middle
 //	locked  wants the key s3cret
+//	query   wants the key s3cret in the query of every URL
 //	html    a web site, not an API
 //	silent  accepts connections and says nothing
 func serve(name string) (url string, stop func()) {
@@ -71,6 +72,19 @@ func serve(name string) (url string, stop func()) {
 				return
 			}
 			models(w, r)
+		})
+	case "query":
+		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.RawQuery != "key=s3cret":
+				w.WriteHeader(http.StatusUnauthorized)
+			case r.Method == http.MethodPost && r.URL.Path == "/v1/chat/completions":
+				chatServer{gap: time.Millisecond}.ServeHTTP(w, r)
+			case r.URL.Path == "/v1/models":
+				models(w, r)
+			default:
+				w.WriteHeader(http.StatusNotFound)
+			}
 		})
 	case "html":
 		h = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -158,7 +158,9 @@ const factsSchema = "plimsoll.check/1"
 const maxPage = 8 << 20
 
 type checker struct {
-	cfg    *CheckConfig
+	cfg *CheckConfig
+	// root is what paths are added to, base the same for showing.
+	root   *url.URL
 	base   string
 	client *http.Client
 	facts  *Facts
@@ -200,8 +202,11 @@ func newChecker(cfg *CheckConfig) (k *checker, version string, full dialect.API,
 		}
 		tr.Proxy = http.ProxyURL(pu)
 	}
-	root := withPath(base, "")
-	k = &checker{cfg: &c, base: root, facts: &Facts{Schema: factsSchema, URL: cfg.URL, Base: root, At: time.Now().UTC()}}
+	name := shown(withPath(base, ""))
+	k = &checker{
+		cfg: &c, root: base, base: name,
+		facts: &Facts{Schema: factsSchema, URL: shown(cfg.URL), Base: name, At: time.Now().UTC()},
+	}
 	k.client = &http.Client{
 		Transport:     tr,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -267,7 +272,7 @@ func (k *checker) request(ctx context.Context, method, path string) page {
 		})
 	}
 	began := time.Now()
-	req, err := http.NewRequestWithContext(ctx, method, k.base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, withPath(k.root, path), nil)
 	if err != nil {
 		return page{err: err, kind: record.ClientResource}
 	}
@@ -477,7 +482,7 @@ var sources = []source{
 func (k *checker) telemetry(ctx context.Context) {
 	for _, path := range []string{"/metrics"} {
 		p := k.get(ctx, path)
-		t := Telemetry{URL: k.base + path, Sources: []string{}}
+		t := Telemetry{URL: shown(withPath(k.root, path)), Sources: []string{}}
 		switch {
 		case p.err != nil:
 			t.Text = "GET failed: " + p.err.Error()

@@ -17,7 +17,7 @@ type Plan struct {
 	Hash   string `json:"hash"`
 	// Fields are all fields of the scenario with where their values come from.
 	Fields []PlanField `json:"fields"`
-	// Endpoints are the URLs that requests would go to.
+	// Endpoints are the URLs that requests would go to, without queries.
 	Endpoints []string   `json:"endpoints"`
 	Steps     []PlanStep `json:"steps"`
 	// Requests counts all requests, warm-up included. Tokens and bytes are those
@@ -70,6 +70,9 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 	var err error
 	if p.Endpoints, err = endpoints(s); err != nil {
 		return nil, err
+	}
+	for i, u := range p.Endpoints {
+		p.Endpoints[i] = shown(u)
 	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {

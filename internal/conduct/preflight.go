@@ -68,7 +68,7 @@ func preflight(ctx context.Context, s *scenario.Scenario, access *Access) (*Fact
 				return nil, err
 			}
 			facts = &Facts{
-				Schema: factsSchema, URL: raw, Base: base, At: time.Now().UTC(), Reachable: true, Address: addr, TLS: t,
+				Schema: factsSchema, URL: shown(raw), Base: base, At: time.Now().UTC(), Reachable: true, Address: addr, TLS: t,
 				APIs: []APIFact{}, Telemetry: []Telemetry{}, Sent: []Sent{},
 			}
 		}
@@ -85,7 +85,7 @@ func findModel(ctx context.Context, s *scenario.Scenario, access *Access, raw st
 	defer done()
 	path := "/" + version + "/models"
 	p := k.get(ctx, path)
-	at := "GET " + k.base + path
+	at := "GET " + shown(withPath(k.root, path))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -221,7 +221,7 @@ func resetPrefixCache(ctx context.Context, s *scenario.Scenario, access *Access)
 		}
 		p := k.request(ctx, http.MethodPost, "/reset_prefix_cache")
 		done()
-		at := "POST " + k.base + "/reset_prefix_cache"
+		at := "POST " + shown(withPath(k.root, "/reset_prefix_cache"))
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

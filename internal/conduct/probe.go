@@ -236,7 +236,7 @@ func (k *checker) send(ctx context.Context, fact *APIFact, what string, opt dial
 	cfg := load.Config{
 		Clock:  c,
 		Stream: stream.Config{Now: c.Now, Start: c.Start(), TLS: k.cfg.Access.TLS, Proxy: k.cfg.Access.Proxy, ConnectTimeout: k.cfg.Timeout, NewConnection: true},
-		URLs:   []string{k.base + fact.Path}, Header: k.cfg.Access.Header,
+		URLs:   []string{withPath(k.root, fact.Path)}, Header: k.cfg.Access.Header,
 		API: dialect.API(fact.API), Options: opt, TotalTimeout: k.cfg.ProbeTimeout,
 		Population: once{&message.Request{
 			Parts:     []message.Part{{Text: "Count from one to ten in words.", Tokens: 8}},

@@ -23,11 +23,11 @@ func Endpoint(raw string, api dialect.API) (string, error) {
 	}
 	path := api.Path()
 	if path == "" {
-		return "", fmt.Errorf("url %q: no path is known for api %q", raw, api)
+		return "", fmt.Errorf("url %q: no path is known for api %q", shown(raw), api)
 	}
 	if full != "" {
 		if full != api {
-			return "", fmt.Errorf("url %q: it is an endpoint of api %s, but api is %s; leave the path out or set api to %s", raw, full, api, full)
+			return "", fmt.Errorf("url %q: it is an endpoint of api %s, but api is %s; leave the path out or set api to %s", shown(raw), full, api, full)
 		}
 		return raw, nil
 	}
@@ -38,13 +38,24 @@ func Endpoint(raw string, api dialect.API) (string, error) {
 }
 
 // Base returns the URL without an API's path and version: what "/health" and
-// "/metrics" are relative to.
+// "/metrics" are relative to. It is for showing: a query, which may hold a key,
+// is not in it.
 func Base(raw string) (string, error) {
 	base, _, _, err := split(raw)
 	if err != nil {
 		return "", err
 	}
-	return withPath(base, ""), nil
+	return shown(withPath(base, "")), nil
+}
+
+// shown returns a URL as it may be printed and kept: a query, which may hold a
+// key, as "?...".
+func shown(raw string) string {
+	base, _, found := strings.Cut(raw, "?")
+	if found {
+		base += "?..."
+	}
+	return base
 }
 
 func withPath(u *url.URL, path string) string {
@@ -63,15 +74,15 @@ func split(raw string) (base *url.URL, version string, full dialect.API, err err
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		return nil, "", "", fmt.Errorf("url %q: %w", raw, err)
+		return nil, "", "", fmt.Errorf("url %q: %w", shown(raw), err)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, "", "", fmt.Errorf("url %q: want http://HOST[:PORT] or https://HOST[:PORT]", raw)
+		return nil, "", "", fmt.Errorf("url %q: want http://HOST[:PORT] or https://HOST[:PORT]", shown(raw))
 	case u.Host == "" || u.Hostname() == "":
-		return nil, "", "", fmt.Errorf("url %q: it has no host; want %s://HOST[:PORT]", raw, u.Scheme)
+		return nil, "", "", fmt.Errorf("url %q: it has no host; want %s://HOST[:PORT]", shown(raw), u.Scheme)
 	case u.User != nil:
-		return nil, "", "", fmt.Errorf("url %s: it holds a user name or password; put the key into a variable and name it with api-key-env", u.Redacted())
+		return nil, "", "", fmt.Errorf("url %s: it holds a user name or password; put the key into a variable and name it with api-key-env", shown(u.Redacted()))
 	case u.Fragment != "":
-		return nil, "", "", fmt.Errorf("url %q: a fragment (#%s) is never sent; leave it out", raw, u.Fragment)
+		return nil, "", "", fmt.Errorf("url %q: a fragment (#%s) is never sent; leave it out", shown(raw), u.Fragment)
 	}
 	v := *u
 	v.RawPath = ""

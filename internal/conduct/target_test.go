@@ -66,8 +66,11 @@ func TestBase(t *testing.T) {
 
 // TestEndpointNeverLeaks: no error about a URL repeats a password in it.
 func TestEndpointNeverLeaks(t *testing.T) {
-	for _, raw := range []string{"http://u:geheim@h", "https://u:geheim@h/v1"} {
-		if _, err := Endpoint(raw, dialect.OpenAIChat); err == nil || strings.Contains(err.Error(), "geheim") {
+	for _, raw := range []string{
+		"http://u:geheim@h", "https://u:geheim@h/v1", "h?key=geheim", "http:///?key=geheim", "http://h/%zz?key=geheim",
+		"http://h/v1/chat/completions?key=geheim", "http://h?key=geheim#x",
+	} {
+		if _, err := Endpoint(raw, dialect.OpenAICompletions); err == nil || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("Endpoint(%q): %v", raw, err)
 		}
 	}
