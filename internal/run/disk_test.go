@@ -633,6 +633,52 @@ func TestKilledRunIsSummarizedUpToItsLastRecord(t *testing.T) {
 	}
 }
 
+func TestDamageMakesTheSummaryInvalid(t *testing.T) {
+	i := info("x")
+	i.Input = &stats.Input{Steps: []stats.StepInput{{Users: 1, Start: 0, End: 2e9, Complete: true}}}
+	w, err := Create(t.TempDir(), i, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := new(record.Request)
+	for i := range 100 {
+		fill(r, i)
+		w.Add(r)
+		if i == 60 {
+			endPart(t, w)
+		}
+	}
+	if err := errors.Join(w.Close(), w.Update(func(i *Info) { i.State = Done })); err != nil {
+		t.Fatal(err)
+	}
+	summary := func() *stats.Summary {
+		run, err := Open(w.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := run.Summarize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := summary(); s.Requests.OK != 100 || s.Run.Verdict != stats.Valid {
+		t.Fatalf("%d ok, %s: %+v", s.Requests.OK, s.Run.Verdict, s.Run.Reasons)
+	}
+	name := filepath.Join(w.Dir(), requestsDir, "part-000002.parquet")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[100] ^= 1
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := summary(); s.Requests.OK != 61 || s.Run.Verdict != stats.Invalid || s.Client.DroppedRecords != 39 {
+		t.Errorf("%d ok, %d missing, %s: %+v", s.Requests.OK, s.Client.DroppedRecords, s.Run.Verdict, s.Run.Reasons)
+	}
+}
+
 func TestFileNames(t *testing.T) {
 	var in struct{ Names []string }
 	var want map[string]any

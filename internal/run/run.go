@@ -141,7 +141,8 @@ func (r *Run) Notes() []Note { return r.notes }
 
 // Summarize makes the summary again from the records, with the input that
 // run.json holds. Of a run that was killed it takes the plan, cut at the last
-// moment of which there is a record.
+// moment of which there is a record. Records in damaged parts count as dropped,
+// which makes the run invalid.
 func (r *Run) Summarize() (*stats.Summary, error) {
 	if r.info.Input == nil {
 		return nil, fmt.Errorf("summarize run %s: run.json says nothing of its windows", r.info.ID)
@@ -157,8 +158,15 @@ func (r *Run) Summarize() (*stats.Summary, error) {
 		}
 		in.Cut(last)
 	}
-	s := stats.Summarize(in, r.Requests())
-	return s, nil
+	c := stats.NewCollector(in)
+	for q := range r.Requests() {
+		c.Add(q)
+	}
+	for _, n := range r.notes { // what cannot be read is as good as dropped
+		in.Client.DroppedRecords += max(n.Lost, 1)
+	}
+	c.SetClient(in.Client)
+	return c.Summary(), nil
 }
 
 // List returns the runs in root, oldest first. Folders that are no runs are left

@@ -73,7 +73,7 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("no_success", count(g.req.OK), known(1), g.req.OK > 0 || g.req.Scheduled == 0, MakesInvalid,
 		"none of %d requests succeeded: there is nothing to measure", g.req.Scheduled)
 	check("dropped_records", count(c.in.Client.DroppedRecords), known(0), c.in.Client.DroppedRecords == 0, MakesInvalid,
-		"%d records were dropped because they could not be written in time", c.in.Client.DroppedRecords)
+		"%d records are missing: they could not be written in time, or not be read again", c.in.Client.DroppedRecords)
 	check("dropped_samples", count(c.in.Client.DroppedSamples), known(0), c.in.Client.DroppedSamples == 0, MakesInvalid,
 		"%d telemetry samples were dropped because they could not be written in time", c.in.Client.DroppedSamples)
 
