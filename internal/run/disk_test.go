@@ -486,7 +486,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 			fill(r, i)
 			w.Add(r)
 			fmt.Printf("%d %d\n", time.Now().UnixNano(), i)
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // real time: the process is to be killed while it writes
 		}
 		return
 	}
@@ -498,7 +498,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // real time: the child is another process
 	killed := time.Now()
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
