@@ -50,7 +50,7 @@ func write(t testing.TB, root string, n int, parts ...int) string {
 func endPart(t testing.TB, w *Writer) {
 	t.Helper()
 	w.kick <- struct{}{}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // real time: the disk is real
 		w.mu.Lock()
 		empty := w.queued == 0
 		w.mu.Unlock()
