@@ -19,7 +19,7 @@ import (
 //	plain   chat that ignores stream and usage options, and its own length
 //	broken  chat that answers every POST with 500
 //	half    chat that breaks off every stream in the middle
-//	locked  wants the key s3cret
+//	locked  wants the key s3cret, and repeats one that it refuses
 //	query   wants the key s3cret in the query of every URL
 //	html    a web site, not an API
 //	silent  accepts connections and says nothing
@@ -64,7 +64,7 @@ func serve(name string) (url string, stop func()) {
 		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer s3cret" {
 				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = w.Write(dialect.AppendError(nil, "no such key", "auth", 401))
+				_, _ = w.Write(dialect.AppendError(nil, "no such key: "+r.Header.Get("Authorization"), "auth", 401))
 				return
 			}
 			if r.Method == http.MethodPost {

@@ -263,7 +263,7 @@ func (k *checker) send(ctx context.Context, fact *APIFact, what string, opt dial
 		s.Status = t.HTTPStatus
 	}
 	if r.Error != record.NoError {
-		t.Error = &Problem{Kind: r.Error.String(), Text: strings.TrimSpace(r.Message)}
+		t.Error = &Problem{Kind: r.Error.String(), Text: strings.TrimSpace(k.cfg.Access.Redact(r.Message))}
 		s.Error = t.Error
 	}
 	if r.Output != record.Unknown {

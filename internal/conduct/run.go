@@ -151,7 +151,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	}
 	c := clock.New()
 	k := &keeper{
-		cfg: cfg, scenario: s, plan: plan, target: target, clock: c, live: new(load.Live),
+		cfg: cfg, scenario: s, plan: plan, target: target, access: access, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
@@ -200,6 +200,7 @@ type keeper struct {
 	scenario *scenario.Scenario
 	plan     []load.Step
 	target   *Facts
+	access   *Access
 	clock    *clock.Clock
 	live     *load.Live
 	writer   *run.Writer
@@ -217,6 +218,12 @@ type keeper struct {
 
 // Record hands a record to the run on disk.
 func (k *keeper) Record(r *record.Request) {
+	if r.Message != "" {
+		// r is the load's: what is changed is a copy, as long as Add takes.
+		c := *r
+		c.Message = k.access.Redact(r.Message)
+		r = &c
+	}
 	k.writer.Add(r)
 	open := k.live.OpenConnections()
 	for most := k.mostOpen.Load(); open > most && !k.mostOpen.CompareAndSwap(most, open); {
@@ -296,7 +303,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	for _, ns := range watch.gcPauses(from, to) {
 		in.Client.GCPause.Record(ns)
 	}
-	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: res.Message}
+	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
 	if err := w.Err(); err != nil {
 		out.Message = "it could not be kept: " + err.Error()
 	}

@@ -112,6 +112,33 @@ type Access struct {
 	Header http.Header
 	TLS    *tls.Config
 	Proxy  string
+	// secrets are what must not be written, the longest first.
+	secrets []string
+}
+
+// minSecret is the length below which a value is too short to be a secret, and
+// too likely to be a part of any text.
+const minSecret = 5
+
+// Redact returns text without the secrets of the target: servers repeat a key
+// that they refuse.
+func (a *Access) Redact(text string) string {
+	for _, s := range a.secrets {
+		text = strings.ReplaceAll(text, s, "***")
+	}
+	return text
+}
+
+// hide adds a value, and what stands behind a scheme in it (Bearer KEY), to the
+// secrets.
+func (a *Access) hide(value string) {
+	parts := append(strings.Fields(value), value)
+	for _, s := range parts {
+		if len(s) >= minSecret && !strings.EqualFold(s, "bearer") && !strings.EqualFold(s, "basic") && !slices.Contains(a.secrets, s) {
+			a.secrets = append(a.secrets, s)
+		}
+	}
+	slices.SortFunc(a.secrets, func(x, y string) int { return len(y) - len(x) })
 }
 
 // NewAccess makes the header fields and the TLS configuration of a target. The
@@ -128,9 +155,22 @@ func NewAccess(t *scenario.Target, lookup func(string) (string, bool), readFile 
 			return nil, fmt.Errorf("target.api-key-env: the value of %s holds a control character", t.APIKeyEnv)
 		}
 		a.Header.Set("Authorization", "Bearer "+key)
+		a.hide(key)
 	}
 	for k, v := range t.Header {
 		a.Header.Set(k, v)
+		if Secret(k) {
+			a.hide(v)
+		}
+	}
+	for _, raw := range t.URL {
+		if u, err := url.Parse(raw); err == nil {
+			for _, vs := range u.Query() {
+				for _, v := range vs {
+					a.hide(v)
+				}
+			}
+		}
 	}
 	if t.CA == "" && t.Cert == "" && t.Key == "" && !t.Insecure {
 		return a, nil
@@ -168,7 +208,10 @@ func NewAccess(t *scenario.Target, lookup func(string) (string, bool), readFile 
 }
 
 // secretHeaders are never written anywhere.
-var secretHeaders = []string{"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie"}
+var secretHeaders = []string{"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie"}
 
 // Secret says whether a header field holds something that is never written.
-func Secret(name string) bool { return slices.Contains(secretHeaders, strings.ToLower(name)) }
+func Secret(name string) bool {
+	n := strings.ToLower(name)
+	return slices.Contains(secretHeaders, n) || strings.HasSuffix(n, "-key") || strings.HasSuffix(n, "token") || strings.Contains(n, "secret")
+}
