@@ -41,20 +41,30 @@ type Values struct {
 
 // GEMM holds the fitted constants of a matrix multiplication of one precision:
 // the shares of the peak (EC) and of the memory bandwidth (EM) that it reaches,
-// its floor, and the sharpness of the turn between the two (P of a p-norm).
+// its floor, and the sharpness of the turn between the two (P of a p-norm). An
+// Engine, when given, is the scheduler policy of the engine whose kernels these
+// are; else they are anybody's.
 type GEMM struct {
-	EC     float64    `yaml:"ec" json:"ec"`
-	EM     float64    `yaml:"em" json:"em"`
-	T0us   float64    `yaml:"t0_us" json:"t0_us"`
-	P      float64    `yaml:"p" json:"p"`
-	Source string     `yaml:"src" json:"source"`
-	Conf   Confidence `yaml:"conf" json:"confidence"`
+	Precision Precision  `yaml:"precision" json:"precision"`
+	Engine    string     `yaml:"engine" json:"engine,omitempty"`
+	EC        float64    `yaml:"ec" json:"ec"`
+	EM        float64    `yaml:"em" json:"em"`
+	T0us      float64    `yaml:"t0_us" json:"t0_us"`
+	P         float64    `yaml:"p" json:"p"`
+	Source    string     `yaml:"src" json:"source"`
+	Conf      Confidence `yaml:"conf" json:"confidence"`
 }
 
-// GEMMs are the fits by precision; nil where there is none.
-type GEMMs struct {
-	BF16 *GEMM `yaml:"bf16" json:"bf16,omitempty"`
-	FP8  *GEMM `yaml:"fp8" json:"fp8,omitempty"`
+// MoE holds the constants of the grouped multiplications of experts: shares of
+// the arithmetic, of the bandwidth with one and with eight or more groups of
+// experts, and the floor per layer. Imbalance is how much more than the mean the
+// slowest rank has to do, with one, eight, and more groups.
+type MoE struct {
+	EC        Value  `yaml:"ec" json:"ec"`
+	EM        Value  `yaml:"em" json:"em"`
+	EMep8     Value  `yaml:"em_ep8" json:"em_ep8"`
+	T0us      Value  `yaml:"t0_us" json:"t0_us"`
+	Imbalance Values `yaml:"imbalance" json:"imbalance"`
 }
 
 // Attention holds the measured behaviour of attention kernels. MFU is the share
@@ -66,8 +76,9 @@ type Attention struct {
 }
 
 // AllReduce holds measured all-reduce times in us by group size, at the message
-// sizes of allReduceBytes; empty where nobody measured.
+// sizes of allReduceBytes, of one engine's kernel; empty where nobody measured.
 type AllReduce struct {
+	Engine string     `yaml:"engine" json:"engine"`
 	TP2    []float64  `yaml:"tp2" json:"tp2,omitempty"`
 	TP4    []float64  `yaml:"tp4" json:"tp4,omitempty"`
 	TP8    []float64  `yaml:"tp8" json:"tp8,omitempty"`
@@ -79,51 +90,94 @@ type AllReduce struct {
 // GB/s in one direction per device inside a scale-up domain of Domain devices.
 // A zero FP8 or FP4 means that the device has no such arithmetic.
 type GPU struct {
-	Name      string     `yaml:"name" json:"name"`
-	Title     string     `yaml:"title" json:"title"`
-	Aliases   []string   `yaml:"aliases" json:"aliases,omitempty"`
-	BF16      Value      `yaml:"bf16_tflops" json:"bf16_tflops"`
-	FP8       Value      `yaml:"fp8_tflops" json:"fp8_tflops,omitzero"`
-	FP4       Value      `yaml:"fp4_tflops" json:"fp4_tflops,omitzero"`
-	MemoryGiB Value      `yaml:"memory_gib" json:"memory_gib"`
-	Bandwidth Value      `yaml:"bandwidth_tbs" json:"bandwidth_tbs"`
-	Link      Value      `yaml:"link_gbs" json:"link_gbs"`
-	Domain    Value      `yaml:"domain" json:"domain"`
-	TDP       Value      `yaml:"tdp_w" json:"tdp_w"`
-	GEMM      *GEMMs     `yaml:"gemm" json:"gemm,omitempty"`
-	Attention *Attention `yaml:"attention" json:"attention,omitempty"`
-	AllReduce *AllReduce `yaml:"allreduce_us" json:"allreduce_us,omitempty"`
+	Name      string   `yaml:"name" json:"name"`
+	Title     string   `yaml:"title" json:"title"`
+	Aliases   []string `yaml:"aliases" json:"aliases,omitempty"`
+	BF16      Value    `yaml:"bf16_tflops" json:"bf16_tflops"`
+	FP8       Value    `yaml:"fp8_tflops" json:"fp8_tflops,omitzero"`
+	FP4       Value    `yaml:"fp4_tflops" json:"fp4_tflops,omitzero"`
+	MemoryGiB Value    `yaml:"memory_gib" json:"memory_gib"`
+	Bandwidth Value    `yaml:"bandwidth_tbs" json:"bandwidth_tbs"`
+	Link      Value    `yaml:"link_gbs" json:"link_gbs"`
+	Domain    Value    `yaml:"domain" json:"domain"`
+	TDP       Value    `yaml:"tdp_w" json:"tdp_w"`
+	// GEMM, MoE, Attention and AllReduce (in us) are fits to kernels or measured;
+	// without them the device takes typical ones.
+	GEMM      []GEMM      `yaml:"gemm" json:"gemm,omitempty"`
+	MoE       *MoE        `yaml:"moe" json:"moe,omitempty"`
+	Attention *Attention  `yaml:"attention" json:"attention,omitempty"`
+	AllReduce []AllReduce `yaml:"allreduce" json:"allreduce_us,omitempty"`
 }
+
+// The kinds of attention and of feed-forward layers that there is a step model
+// for.
+const (
+	GQA     = "gqa"    // grouped queries, multi-head and multi-query included
+	MLA     = "mla"    // multi-head latent attention
+	SwiGLU  = "swiglu" // three matrices with a gate
+	Experts = "moe"    // routed experts of three matrices each
+)
 
 // ModelAttention is the shape of a model's attention.
 type ModelAttention struct {
 	Kind    string `yaml:"kind" json:"kind"`
 	Heads   int    `yaml:"heads" json:"heads"`
-	KVHeads int    `yaml:"kv_heads" json:"kv_heads"`
-	HeadDim int    `yaml:"head_dim" json:"head_dim"`
+	KVHeads int    `yaml:"kv_heads" json:"kv_heads,omitempty"`
+	// HeadDim is the size of a head's query and key (of the part without position
+	// with mla), ValueDim that of its value where it differs.
+	HeadDim  int `yaml:"head_dim" json:"head_dim"`
+	ValueDim int `yaml:"value_dim" json:"value_dim,omitempty"`
+	// WindowLayers of the layers see the last Window tokens only, with
+	// WindowKVHeads KV heads where that differs. Chunked says that the memory keeps
+	// the tokens outside the window all the same.
+	Window        int  `yaml:"window" json:"window,omitempty"`
+	WindowLayers  int  `yaml:"window_layers" json:"window_layers,omitempty"`
+	WindowKVHeads int  `yaml:"window_kv_heads" json:"window_kv_heads,omitempty"`
+	Chunked       bool `yaml:"chunked" json:"chunked,omitempty"`
+	// QueryRank, KVRank and RopeDim are the ranks of mla's projections and the
+	// size of its shared positional key.
+	QueryRank int `yaml:"q_rank" json:"q_rank,omitempty"`
+	KVRank    int `yaml:"kv_rank" json:"kv_rank,omitempty"`
+	RopeDim   int `yaml:"rope_dim" json:"rope_dim,omitempty"`
+	// IndexHeads of IndexDim choose the TopK tokens that sparse attention reads.
+	IndexHeads int `yaml:"index_heads" json:"index_heads,omitempty"`
+	IndexDim   int `yaml:"index_dim" json:"index_dim,omitempty"`
+	TopK       int `yaml:"top_k" json:"top_k,omitempty"`
 }
 
-// FFN is the shape of a model's feed-forward layers.
+// FFN is the shape of a model's feed-forward layers. Width is that of dense
+// layers, of which a model with experts has DenseLayers; ExpertWidth that of each
+// of its Experts, of which Active are routed to, and of its Shared ones.
 type FFN struct {
-	Kind  string `yaml:"kind" json:"kind"`
-	Width int    `yaml:"width" json:"width"`
+	Kind        string `yaml:"kind" json:"kind"`
+	Width       int    `yaml:"width" json:"width,omitempty"`
+	DenseLayers int    `yaml:"dense_layers" json:"dense_layers,omitempty"`
+	Experts     int    `yaml:"experts" json:"experts,omitempty"`
+	Active      int    `yaml:"active" json:"active,omitempty"`
+	Shared      int    `yaml:"shared" json:"shared,omitempty"`
+	ExpertWidth int    `yaml:"expert_width" json:"expert_width,omitempty"`
 }
 
 // Model is the shape of one model. Context is its longest sequence in tokens.
-// Tied says that the output head shares its matrix with the embedding.
+// Tied says that the output head shares its matrix with the embedding,
+// ExpertsOnly that its 4-bit form has only its experts quantised, BlockFP8 that its
+// fp8 form has a scale per block of weights, with activations quantised as they
+// come.
 type Model struct {
-	Name      string         `yaml:"name" json:"name"`
-	ID        string         `yaml:"id" json:"id"`
-	Aliases   []string       `yaml:"aliases" json:"aliases,omitempty"`
-	Layers    int            `yaml:"layers" json:"layers"`
-	Hidden    int            `yaml:"hidden" json:"hidden"`
-	Attention ModelAttention `yaml:"attention" json:"attention"`
-	FFN       FFN            `yaml:"ffn" json:"ffn"`
-	Vocab     int            `yaml:"vocab" json:"vocab"`
-	Tied      bool           `yaml:"tied" json:"tied,omitempty"`
-	Context   int            `yaml:"context" json:"context"`
-	Source    string         `yaml:"src" json:"source"`
-	Conf      Confidence     `yaml:"conf" json:"confidence"`
+	Name        string         `yaml:"name" json:"name"`
+	ID          string         `yaml:"id" json:"id"`
+	Aliases     []string       `yaml:"aliases" json:"aliases,omitempty"`
+	Layers      int            `yaml:"layers" json:"layers"`
+	Hidden      int            `yaml:"hidden" json:"hidden"`
+	Attention   ModelAttention `yaml:"attention" json:"attention"`
+	FFN         FFN            `yaml:"ffn" json:"ffn"`
+	Vocab       int            `yaml:"vocab" json:"vocab"`
+	Tied        bool           `yaml:"tied" json:"tied,omitempty"`
+	ExpertsOnly bool           `yaml:"experts_only" json:"experts_only,omitempty"`
+	BlockFP8    bool           `yaml:"block_fp8" json:"block_fp8,omitempty"`
+	Context     int            `yaml:"context" json:"context"`
+	Source      string         `yaml:"src" json:"source"`
+	Conf        Confidence     `yaml:"conf" json:"confidence"`
 }
 
 // EngineProfile is what an engine's software adds to a step and takes from
@@ -133,13 +187,17 @@ type EngineProfile struct {
 	Title   string   `yaml:"title" json:"title"`
 	Aliases []string `yaml:"aliases" json:"aliases,omitempty"`
 	// Policy is the scheduler's: vllm, sglang or trtllm.
-	Policy            string `yaml:"policy" json:"policy"`
-	Overlap           bool   `yaml:"overlap" json:"overlap"`
-	HostUS            Value  `yaml:"host_us" json:"host_us"`
-	HostPerSeqUS      Value  `yaml:"host_per_sequence_us" json:"host_per_sequence_us"`
-	SerialUS          Value  `yaml:"serial_us" json:"serial_us"`
-	MemoryUtilization Value  `yaml:"memory_utilization" json:"memory_utilization"`
-	GraphsGiB         Value  `yaml:"graphs_gib" json:"graphs_gib"`
+	Policy  string `yaml:"policy" json:"policy"`
+	Overlap bool   `yaml:"overlap" json:"overlap"`
+	// FusedQuantization says that activations become fp8 inside the kernels before,
+	// KVFollowsWeights that keys and values are fp8 when the weights are fp8 or fp4.
+	FusedQuantization bool  `yaml:"fused_quantization" json:"fused_quantization,omitempty"`
+	KVFollowsWeights  bool  `yaml:"kv_follows_weights" json:"kv_follows_weights,omitempty"`
+	HostUS            Value `yaml:"host_us" json:"host_us"`
+	HostPerSeqUS      Value `yaml:"host_per_sequence_us" json:"host_per_sequence_us"`
+	SerialUS          Value `yaml:"serial_us" json:"serial_us"`
+	MemoryUtilization Value `yaml:"memory_utilization" json:"memory_utilization"`
+	GraphsGiB         Value `yaml:"graphs_gib" json:"graphs_gib"`
 	// A request's path around the engine: what keeps the API process busy once per
 	// request, per prompt token and per output token, and what the way to the first
 	// token takes besides, keeping nothing busy.
@@ -157,10 +215,14 @@ type Catalogue struct {
 	// Sources explains the keys that the values name.
 	Sources map[string]string
 
-	defaults struct {
-		GEMM      GEMMs     `yaml:"gemm"`
-		Attention Attention `yaml:"attention"`
-	}
+	defaults kernels
+}
+
+// kernels are the typical constants, for devices without their own.
+type kernels struct {
+	GEMM      []GEMM    `yaml:"gemm"`
+	MoE       MoE       `yaml:"moe"`
+	Attention Attention `yaml:"attention"`
 }
 
 // Builtin returns the catalogue that comes with the program. A broken one is a
@@ -176,11 +238,8 @@ var Builtin = sync.OnceValue(func() *Catalogue {
 func readCatalogue() (*Catalogue, error) {
 	var gpus struct {
 		Sources  map[string]string `yaml:"sources"`
-		Defaults struct {
-			GEMM      GEMMs     `yaml:"gemm"`
-			Attention Attention `yaml:"attention"`
-		} `yaml:"defaults"`
-		GPUs []GPU `yaml:"gpus"`
+		Defaults kernels           `yaml:"defaults"`
+		GPUs     []GPU             `yaml:"gpus"`
 	}
 	var models struct {
 		Sources map[string]string `yaml:"sources"`

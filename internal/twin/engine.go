@@ -54,6 +54,13 @@ type Engine struct {
 	decodes int
 	kv      int64
 	phase   [blockTokens]int
+	// For a timer with a window: the sum of the decoding sequences' computed tokens,
+	// each cut to it, the number of those below it, and how many of them reach it
+	// at which tick, modulo the ring's length.
+	window  int
+	cutKV   int64
+	growing int
+	reach   []int
 
 	cancels  []*Seq
 	stepping bool
@@ -94,7 +101,12 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	case !(cfg.Watermark >= 0 && cfg.Watermark < 1):
 		return nil, fmt.Errorf("watermark %v: want a share in [0, 1)", cfg.Watermark)
 	}
-	return &Engine{cfg: cfg, free: cfg.Blocks, watermark: int(cfg.Watermark * float64(cfg.Blocks))}, nil
+	e := &Engine{cfg: cfg, free: cfg.Blocks, watermark: int(cfg.Watermark * float64(cfg.Blocks))}
+	if t, ok := cfg.Timer.(Windower); ok && t.Window() > 0 {
+		e.window = t.Window()
+		e.reach = make([]int, e.window+1)
+	}
+	return e, nil
 }
 
 // blocksOf is the number of blocks that hold so many tokens.
@@ -173,6 +185,10 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 	// The context of a decoding sequence includes the token of this step.
 	e.batch.KV = e.kv + int64(e.decodes)
 	e.batch.Sampled += e.decodes
+	if e.window > 0 {
+		e.batch.Windowed = e.cutKV + int64(e.growing)
+		e.batch.Growing = e.growing - *e.reachAt(e.tick + 1)
+	}
 	if e.decodes == 0 && len(e.plan) == 0 {
 		panic("BUG: a step without work: " + e.String())
 	}
@@ -201,6 +217,36 @@ func (s *Seq) phaseOf() int64 { return int64(s.Prompt) - s.base - 1 }
 
 func (e *Engine) phaseAt(s *Seq) *int {
 	return &e.phase[uint64(-s.phaseOf())%blockTokens]
+}
+
+// reachAt is the number of decoding sequences that fill the window at a tick, at
+// most the window's length away.
+func (e *Engine) reachAt(tick int64) *int {
+	return &e.reach[uint64(tick)%uint64(len(e.reach))]
+}
+
+// cut adds a decoding sequence of so many computed tokens to the sum of cut
+// contexts, or takes it out (sign -1).
+func (e *Engine) cut(computed int, sign int) {
+	if e.window == 0 {
+		return
+	}
+	e.cutKV += int64(sign * min(computed, e.window))
+	if left := e.window - computed; left > 0 {
+		e.growing += sign
+		*e.reachAt(e.tick + int64(left)) += sign
+	}
+}
+
+// grow moves the sum of cut contexts on by a step; the tick has moved already.
+func (e *Engine) grow() {
+	if e.window == 0 {
+		return
+	}
+	e.cutKV += int64(e.growing)
+	full := e.reachAt(e.tick)
+	e.growing -= *full
+	*full = 0
 }
 
 // scheduleRunning gives every running sequence its tokens, in order, and returns
@@ -311,6 +357,7 @@ func (e *Engine) leave(s *Seq) {
 		s.Account.Steps += s.made
 		s.blocks = blocksOf(s.computed)
 		e.kv -= int64(s.computed)
+		e.cut(s.computed, -1)
 		e.decodes--
 		*e.phaseAt(s)--
 		e.finish.remove(s)
@@ -381,6 +428,7 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 	e.done = e.done[:0]
 	e.tick++
 	e.kv += int64(e.batch.Decodes)
+	e.grow()
 	e.Counters.Steps++
 	e.Counters.OutputTokens += int64(e.batch.Sampled)
 	e.Counters.ComputedTokens += int64(e.batch.Decodes)
@@ -467,6 +515,7 @@ func (e *Engine) startDecoding(s *Seq, now float64) {
 	s.Account.Steps -= s.made
 	e.decodes++
 	e.kv += int64(s.computed)
+	e.cut(s.computed, 1)
 	*e.phaseAt(s)++
 	e.finish.push(s)
 }

@@ -51,25 +51,29 @@ func (g *GPU) Entry() Entry {
 	e.value("link", g.Link, "GB/s")
 	e.value("domain", g.Domain, "devices")
 	e.value("power", g.TDP, "W")
-	if g.GEMM != nil {
-		for _, f := range []struct {
-			name string
-			fit  *GEMM
-		}{{"gemm bf16", g.GEMM.BF16}, {"gemm fp8", g.GEMM.FP8}} {
-			if f.fit != nil {
-				text := fmt.Sprintf("eC %v eM %v t0 %v us p %v", f.fit.EC, f.fit.EM, f.fit.T0us, f.fit.P)
-				e.Figures = append(e.Figures, Figure{f.name, text, f.fit.Source, f.fit.Conf})
-			}
+	for _, f := range g.GEMM {
+		name := "gemm " + string(f.Precision)
+		if f.Engine != "" {
+			name += " " + f.Engine
 		}
+		text := fmt.Sprintf("eC %v eM %v t0 %v us p %v", f.EC, f.EM, f.T0us, f.P)
+		e.Figures = append(e.Figures, Figure{name, text, f.Source, f.Conf})
+	}
+	if m := g.MoE; m != nil {
+		e.value("experts ec", m.EC, "")
+		e.value("experts em", m.EM, "")
+		e.value("experts em ep8", m.EMep8, "")
+		e.value("experts floor", m.T0us, "us")
+		e.row("expert imbalance", m.Imbalance.V, m.Imbalance.Source, m.Imbalance.Conf)
 	}
 	if a := g.Attention; a != nil {
 		e.row("prefill share", a.MFU.V, a.MFU.Source, a.MFU.Conf)
 		e.value("decode floor", a.DecodeFloorUS, "us")
 	}
-	if a := g.AllReduce; a != nil {
-		e.row("reduce tp2 us", a.TP2, a.Source, a.Conf)
-		e.row("reduce tp4 us", a.TP4, a.Source, a.Conf)
-		e.row("reduce tp8 us", a.TP8, a.Source, a.Conf)
+	for _, a := range g.AllReduce {
+		e.row("reduce tp2 us "+a.Engine, a.TP2, a.Source, a.Conf)
+		e.row("reduce tp4 us "+a.Engine, a.TP4, a.Source, a.Conf)
+		e.row("reduce tp8 us "+a.Engine, a.TP8, a.Source, a.Conf)
 	}
 	return e
 }
@@ -80,13 +84,37 @@ func (m *Model) Entry() Entry {
 	add := func(name string, value any) {
 		e.Figures = append(e.Figures, Figure{name, fmt.Sprint(value), m.Source, m.Conf})
 	}
+	some := func(name string, n int) {
+		if n != 0 {
+			add(name, n)
+		}
+	}
+	a, f := m.Attention, m.FFN
+	add("parameters", fmt.Sprintf("%.4g B", m.Params()/1e9))
+	add("active", fmt.Sprintf("%.4g B", m.ActiveParams()/1e9))
 	add("layers", m.Layers)
 	add("hidden", m.Hidden)
-	add("attention", m.Attention.Kind)
-	add("heads", m.Attention.Heads)
-	add("KV heads", m.Attention.KVHeads)
-	add("head size", m.Attention.HeadDim)
-	add("feed-forward", fmt.Sprintf("%s %d", m.FFN.Kind, m.FFN.Width))
+	add("attention", a.Kind)
+	add("heads", a.Heads)
+	some("KV heads", a.KVHeads)
+	add("head size", a.HeadDim)
+	some("value size", a.ValueDim)
+	some("window", a.Window)
+	some("window layers", a.WindowLayers)
+	some("window KV heads", a.WindowKVHeads)
+	some("query rank", a.QueryRank)
+	some("KV rank", a.KVRank)
+	some("position size", a.RopeDim)
+	some("index heads", a.IndexHeads)
+	some("index size", a.IndexDim)
+	some("index top-k", a.TopK)
+	add("feed-forward", f.Kind)
+	some("width", f.Width)
+	some("dense layers", f.DenseLayers)
+	some("experts", f.Experts)
+	some("active experts", f.Active)
+	some("shared experts", f.Shared)
+	some("expert width", f.ExpertWidth)
 	add("vocabulary", m.Vocab)
 	add("tied head", m.Tied)
 	add("context", m.Context)

@@ -27,6 +27,12 @@ func (r *Roofline) Line(b *Batch) (ns, perToken float64, until int64) {
 		slope = (r.attention[i+1] - r.attention[i]) / float64(x1-x0)
 		until = x1
 	}
+	if i := kvIndex(b.Windowed); r.window > 0 && b.Growing > 0 && i < kvPoints-1 {
+		// The other sum grows by Growing with every step, the KV sum by Decodes.
+		x0, x1 := kvPoint(i), kvPoint(i+1)
+		slope += (r.windowed[i+1] - r.windowed[i]) / float64(x1-x0) * float64(b.Growing) / float64(b.Decodes)
+		until = min(until, b.KV+(x1-b.Windowed)/int64(b.Growing)*int64(b.Decodes))
+	}
 	device, host := r.times(b)
 	switch {
 	case !r.overlap:
@@ -57,6 +63,15 @@ func (e *Engine) Ahead() int64 {
 	n := e.finish[0].finishTick() - e.tick
 	if n <= 1 {
 		return 1
+	}
+	// From the next step on, no sequence may fill its window: the sum of the cut
+	// contexts has to grow evenly.
+	if e.window > 0 && e.batch.Growing > 0 {
+		for i := int64(2); i < min(n, int64(len(e.reach))); i++ {
+			if *e.reachAt(e.tick + i) > 0 {
+				n = i
+			}
+		}
 	}
 	// Every 16 steps take a block for each sequence. The first step has its own.
 	per := int64(e.decodes)
@@ -92,6 +107,13 @@ func (e *Engine) Leap(n int64) {
 		panic("BUG: a leap beyond the memory: " + e.String())
 	}
 	e.free -= int(blocks)
+	if e.window > 0 {
+		*e.reachAt(e.tick + 1) = 0
+		e.growing = e.batch.Growing
+		e.batch.Windowed += more * int64(e.growing)
+		e.cutKV = e.batch.Windowed - int64(e.growing)
+		e.batch.Growing -= *e.reachAt(e.tick + more + 1)
+	}
 	e.tick += more
 	e.kv += more * int64(e.decodes)
 	e.batch.KV += more * int64(e.decodes)

@@ -22,7 +22,7 @@ func testLayout(t testing.TB, model, gpu string, tp int, precision Precision) *L
 		t.Fatal(err)
 	}
 	seqs, budget := defaultLimits(g)
-	return &Layout{Model: m, GPU: g, Engine: e, Precision: precision, TP: tp, MaxNumSeqs: seqs, MaxNumBatchedTokens: budget}
+	return &Layout{Model: m, GPU: g, Engine: e, Precision: precision, TP: tp, PP: 1, DP: 1, EP: 1, MaxNumSeqs: seqs, MaxNumBatchedTokens: budget}
 }
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
@@ -55,7 +55,7 @@ func TestRooflineParts(t *testing.T) {
 	r := NewRoofline(Builtin(), l)
 	// Worked by hand: a 4096 x 4096 multiplication of one token reads 33.55 MB of
 	// weights: 33.57e6/(3.35e12*0.88) = 11.39 us beside no arithmetic, + 3.6 us.
-	bf16 := Builtin().gemm(l.GPU, BF16)
+	bf16 := Builtin().gemm(l.GPU, BF16, "vllm")
 	near(t, "gemm", bf16.time(1, 4096, 4096, 989e12, 3.35e12, 2, 2), 14.99e-6, 0.002)
 	// 8192 tokens are bound by arithmetic: 2*8192*4096*4096/(989e12*0.81) = 343.1 us.
 	near(t, "gemm of a long prompt", bf16.time(8192, 4096, 4096, 989e12, 3.35e12, 2, 2), 346.9e-6, 0.005)
@@ -87,7 +87,7 @@ func TestRooflineGrowsWithWork(t *testing.T) {
 		}
 		last = 0
 		for kv := int64(1); kv < 1<<34; kv += 1 + kv/7 {
-			got := r.decodeAttention(kv)
+			got := r.decodeAttention(&Batch{KV: kv})
 			if got < last {
 				t.Fatalf("%s: attention to %d tokens takes %v s, to less %v", gpu, kv, got, last)
 			}
@@ -159,8 +159,8 @@ func TestImpossibleLayouts(t *testing.T) {
 		{"llama-3.1-8b", "h100", 3, BF16, "tp 3 does not divide the 32 attention heads of llama-3.1-8b; use one of 1, 2, 4, 8, 16, 32"},
 		{"llama-3.1-8b", "h100", 0, BF16, "tp 0: want at least 1"},
 		{"llama-3.1-8b", "h100", 16, BF16, "tp 16: h100 has 8 devices in a scale-up domain"},
-		{"llama-3.1-8b", "a100", 1, FP8, "a100 has no fp8 arithmetic"},
-		{"llama-3.1-8b", "h100", 1, "int3", `precision "int3": want bf16 or fp8`},
+		{"llama-3.1-8b", "a100", 1, FP8, "a100 has no fp8 arithmetic; use bf16, int8 or int4"},
+		{"llama-3.1-8b", "h100", 1, "int3", `precision "int3": want bf16, fp8, fp8_block, fp4, int8 or int4`},
 	}
 	for _, tt := range tests {
 		l := testLayout(t, tt.model, tt.gpu, 1, BF16)
@@ -242,12 +242,8 @@ func TestCatalogueIsComplete(t *testing.T) {
 				value(g.Name+" fp8 or fp4", v)
 			}
 		}
-		if g.GEMM != nil {
-			for _, f := range []*GEMM{g.GEMM.BF16, g.GEMM.FP8} {
-				if f != nil {
-					source(g.Name+" gemm", f.Source, f.Conf)
-				}
-			}
+		for _, f := range g.GEMM {
+			source(g.Name+" gemm", f.Source, f.Conf)
 		}
 		if a := g.Attention; a != nil {
 			source(g.Name+" attention", a.MFU.Source, a.MFU.Conf)
@@ -256,7 +252,7 @@ func TestCatalogueIsComplete(t *testing.T) {
 				t.Errorf("%s attention: %d utilisations", g.Name, len(a.MFU.V))
 			}
 		}
-		if a := g.AllReduce; a != nil {
+		for _, a := range g.AllReduce {
 			source(g.Name+" all-reduce", a.Source, a.Conf)
 			for _, row := range [][]float64{a.TP2, a.TP4, a.TP8} {
 				if len(row) != 0 && len(row) != len(allReduceBytes) {
