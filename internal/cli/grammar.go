@@ -19,6 +19,7 @@ type grammar struct {
 // flagGroups are the headings under which run's flags are listed.
 var flagGroups = []kong.Group{
 	{Key: "target", Title: "Target: where requests go"},
+	{Key: "cluster", Title: "Cluster: what is simulated"},
 	{Key: "users", Title: "Users: who asks, and how much"},
 	{Key: "load", Title: "Load: how much at once, and for how long"},
 	{Key: "guards", Title: "Guards: when to stop, and what is expected"},

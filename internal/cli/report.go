@@ -167,6 +167,10 @@ func (a *app) openRun(dir string) (*opened, error) {
 			about.Load = describeLoad(&s.Load)
 		}
 	}
+	var simulated struct{ Twin struct{ Text string } }
+	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
+		about.URL, about.Model = "", simulated.Twin.Text+", simulated"
+	}
 	var facts conduct.Facts
 	if json.Unmarshal(info.Target, &facts) == nil {
 		for _, c := range facts.Connections {

@@ -112,7 +112,12 @@ func settings(kctx *kong.Context) ([]scenario.Setting, error) {
 
 // readScenario makes the scenario of a file (none for "") and settings.
 func (a *app) readScenario(name string, sets []scenario.Setting) (*scenario.Scenario, error) {
-	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup}
+	return a.readScenarioFor(name, sets, "")
+}
+
+// readScenarioFor is readScenario with a URL for scenarios that name none.
+func (a *app) readScenarioFor(name string, sets []scenario.Setting, url string) (*scenario.Scenario, error) {
+	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup, URL: url}
 	if name != "" {
 		data, err := a.env.readFile(name)
 		if err != nil {

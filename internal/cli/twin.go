@@ -14,8 +14,9 @@ import (
 )
 
 type twinCmd struct {
-	Serve twinServeCmd `cmd:"" help:"Serve a simulated cluster in real time behind the OpenAI APIs."`
-	List  twinListCmd  `cmd:"" help:"What the twin knows by name, with sources and confidence."`
+	Predict twinPredictCmd `cmd:"" help:"Predict what a run would measure, in virtual time."`
+	Serve   twinServeCmd   `cmd:"" help:"Serve a simulated cluster in real time behind the OpenAI APIs."`
+	List    twinListCmd    `cmd:"" help:"What the twin knows by name, with sources and confidence."`
 }
 
 type twinServeCmd struct {

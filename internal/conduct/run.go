@@ -281,15 +281,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 // finish makes the summary of a run that is over and writes it.
 func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogram, closed error) (*Result, error) {
 	w, in := k.writer, &k.input
-	in.Steps = in.Steps[:0]
-	for _, s := range res.Steps {
-		in.Steps = append(in.Steps, stats.StepInput{Users: s.Users, Rate: s.Rate, Start: s.SteadyStart, End: s.SteadyEnd, Complete: s.Complete})
-	}
-	for _, p := range k.plan[len(res.Steps):] {
-		// Never started: a window without length, so that the run is not taken for
-		// a whole one.
-		in.Steps = append(in.Steps, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: res.End, End: res.End})
-	}
+	in.Steps = windows(k.plan, res.Steps, res.End)
 	in.Duration = res.End - res.Start
 	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.mostOpen.Load())}
 	from, to := in.Steps[0].Start, res.End
@@ -304,12 +296,32 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 		in.Client.GCPause.Record(ns)
 	}
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
+	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), closed)
+}
+
+// windows are the steady windows of the steps as they went, in a run that ended
+// at end.
+func windows(plan []load.Step, went []load.StepResult, end int64) []stats.StepInput {
+	out := make([]stats.StepInput, 0, len(plan))
+	for _, s := range went {
+		out = append(out, stats.StepInput{Users: s.Users, Rate: s.Rate, Start: s.SteadyStart, End: s.SteadyEnd, Complete: s.Complete})
+	}
+	for _, p := range plan[len(went):] {
+		// Never started: a window without length, so that the run is not taken for
+		// a whole one.
+		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: end, End: end})
+	}
+	return out
+}
+
+// conclude writes what a run that ended at end came to. Without a summary in out
+// it makes one from the records.
+func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target json.RawMessage, closed error) (*Result, error) {
 	if err := w.Err(); err != nil {
 		out.Message = "it could not be kept: " + err.Error()
 	}
-	end := k.clock.Wall(res.End).UTC()
 	state := run.Done
-	switch res.Stopped {
+	switch out.Stopped {
 	case load.Completed, load.TokenLimit:
 	case load.Interrupted:
 		state = run.Interrupted
@@ -319,13 +331,15 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	// On a full disk none of this works; what was measured is told all the same.
 	kept := errors.Join(closed, w.Update(func(i *run.Info) {
 		i.State, i.Message, i.End, i.Input = state, out.Message, &end, in
-		i.Target = k.connected(res.Endpoints)
+		i.Target = target
 	}))
-	saved, err := run.Open(w.Dir())
-	if err != nil {
-		return nil, errors.Join(kept, err)
+	if out.Summary == nil {
+		saved, err := run.Open(w.Dir())
+		if err != nil {
+			return nil, errors.Join(kept, err)
+		}
+		out.Summary = stats.Summarize(*in, saved.Requests())
 	}
-	out.Summary = stats.Summarize(*in, saved.Requests())
 	b, err := out.Summary.Marshal()
 	if err != nil {
 		return nil, errors.Join(kept, err)

@@ -121,6 +121,31 @@ func (h *Histogram) RecordShared(total int64, n uint64) {
 	h.RecordN(int64(q)+1, r)
 }
 
+// RecordGaps counts the differences of successive times, which must not fall.
+func (h *Histogram) RecordGaps(times []int64) {
+	if len(times) < 2 {
+		return
+	}
+	most, least := int64(0), int64(math.MaxInt64)
+	last := times[0]
+	for _, t := range times[1:] {
+		v := max(t-last, 0)
+		last = t
+		i := index(v)
+		if i >= len(h.counts) {
+			h.grow(i)
+		}
+		h.counts[i]++
+		most, least = max(most, v), min(least, v)
+	}
+	h.n += uint64(len(times) - 1)
+	var carry uint64
+	h.sumLo, carry = bits.Add64(h.sumLo, uint64(last-times[0]), 0)
+	h.sumHi += carry
+	h.max = max(h.max, most)
+	h.invMin = max(h.invMin, math.MaxInt64-least)
+}
+
 func (h *Histogram) grow(i int) {
 	size := min((i>>subBits+1)<<subBits, buckets)
 	c := make([]uint64, size)

@@ -64,6 +64,9 @@ type Source struct {
 	Settings []Setting
 	// Getenv looks up the variables that ${NAME} names; nil knows none.
 	Getenv func(name string) (string, bool)
+	// URL stands in where the scenario names no endpoint, for a target that is
+	// simulated; "" for none.
+	URL string
 	// Seed draws the seed when none is given; nil takes one from the system.
 	Seed func() uint64
 }
@@ -106,6 +109,10 @@ func Read(src Source) (*Scenario, error) {
 	errs = collect(errs, doc.Interpolate(lookup))
 	errs = collect(errs, doc.Decode(s, opts))
 	s.origin = origins{doc: doc, derived: map[string]string{}, raw: saved(doc.Raws())}
+	if src.URL != "" && len(s.Target.URL) == 0 && !s.given("target.url") {
+		s.Target.URL = []string{src.URL}
+		s.origin.derived["target.url"] = "nothing is sent"
+	}
 	s.fill(src.Seed)
 	errs = append(errs, s.check(errs)...)
 	if len(errs) > 0 {

@@ -64,6 +64,8 @@ type group struct {
 	eventsUncounted          int64
 	bodiesUncounted          int64
 	gaps, itls, itlsBuffered []*histogram.Histogram // by block
+	// plain are the gaps of events of one token each: both gaps and itls.
+	plain                    []*histogram.Histogram
 	gapRequests, itlRequests int64
 }
 
@@ -103,6 +105,13 @@ func (c *Collector) SetClient(ci ClientInput) {
 	c.in.Client = ci
 }
 
+// SetDuration sets the length of the whole run in ns.
+func (c *Collector) SetDuration(d int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in.Duration = d
+}
+
 // Summarize makes the summary of all requests of seq.
 func Summarize(in Input, seq iter.Seq[*record.Request]) *Summary {
 	c := NewCollector(in)
@@ -121,7 +130,19 @@ func (c *Collector) group(step int, workload uint16) *group {
 
 // Add counts one request, whose tokens per event have been resolved. r is not
 // kept.
-func (c *Collector) Add(r *record.Request) {
+func (c *Collector) Add(r *record.Request) { c.add(r, nil) }
+
+// AddTimes counts one request like Add, whose output came as one event of one
+// token, all of one choice, at each of times, which are in order. r has no
+// Events. Nothing is kept.
+func (c *Collector) AddTimes(r *record.Request, times []int64) {
+	if len(r.Events) > 0 {
+		panic("BUG: a request with both events and times")
+	}
+	c.add(r, times)
+}
+
+func (c *Collector) add(r *record.Request, times []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, ok := c.names[r.Workload]
@@ -140,13 +161,13 @@ func (c *Collector) Add(r *record.Request) {
 	if r.End != record.Unset {
 		c.lastEnd = max(c.lastEnd, r.End)
 	}
-	c.arrivals(r, w)
+	c.arrivals(r, times, w)
 	block := 0
 	if step != notSteady {
 		block = c.block(step, r.Scheduled)
-		c.count(r, c.group(step, w), step, block)
+		c.count(r, times, c.group(step, w), step, block)
 	}
-	c.row(r, step, w, block)
+	c.row(r, times, step, w, block)
 }
 
 // block returns which of the window's blocks of time t belongs to.
@@ -160,7 +181,7 @@ func (c *Collector) block(step int, t int64) int {
 }
 
 // row stores what distributions over requests are made of.
-func (c *Collector) row(r *record.Request, step int, w uint16, block int) {
+func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, block int) {
 	if len(c.chunks) == 0 || c.chunks[len(c.chunks)-1].n == chunkRows {
 		c.chunks = append(c.chunks, newChunk())
 	}
@@ -171,7 +192,7 @@ func (c *Collector) row(r *record.Request, step int, w uint16, block int) {
 	k.step[i], k.workload[i], k.block[i] = uint16(step), w, uint8(block)
 	k.status[i], k.buffered[i] = r.Status, r.Flags&record.BufferedStream != 0
 	k.prompt[i] = r.Prompt
-	_, k.tpotTokens[i], _ = tpotParts(r)
+	_, k.tpotTokens[i], _ = tpotOf(r, len(r.Events)+len(times))
 	if r.Start == record.Unset {
 		k.tpotTokens[i] = 0
 	}
@@ -200,14 +221,17 @@ func (c *Collector) row(r *record.Request, step int, w uint16, block int) {
 	put(colReadLag, v, ok)
 	if c.wantITL && r.Flags&record.BufferedStream == 0 {
 		var sum, n int64
-		if ITL(r, func(gap int64, tokens int32) { sum, n = sum+gap, n+int64(tokens) }) {
+		if len(times) > 1 {
+			sum, n = times[len(times)-1]-times[0], int64(len(times)-1)
+			put(colITL, (sum+n/2)/n, true)
+		} else if ITL(r, func(gap int64, tokens int32) { sum, n = sum+gap, n+int64(tokens) }) {
 			put(colITL, (sum+n/2)/n, true)
 		}
 	}
 }
 
 // count adds a request to the group of the window that it was scheduled in.
-func (c *Collector) count(r *record.Request, g *group, step, block int) {
+func (c *Collector) count(r *record.Request, times []int64, g *group, step, block int) {
 	g.req.Scheduled++
 	if r.Sent != record.Unset || r.Headers != record.Unset {
 		g.req.Sent++
@@ -249,7 +273,7 @@ func (c *Collector) count(r *record.Request, g *group, step, block int) {
 	if r.KernelTimes && r.ReadLagMax != record.Unset {
 		g.readLagMax = max(g.readLagMax, r.ReadLagMax)
 	}
-	g.outputs += int64(len(r.Events))
+	g.outputs += int64(len(r.Events) + len(times))
 	for i := range r.Events {
 		if r.Events[i].Bounded {
 			g.bounded++
@@ -266,7 +290,7 @@ func (c *Collector) count(r *record.Request, g *group, step, block int) {
 	case record.SourceNone:
 		g.source.None++
 	}
-	switch _, _, basis := tpotParts(r); basis {
+	switch _, _, basis := tpotOf(r, len(r.Events)+len(times)); basis {
 	case record.BasisFirstEvent:
 		g.basis.FirstEvent++
 	case record.BasisNMinus1:
@@ -295,7 +319,17 @@ func (c *Collector) count(r *record.Request, g *group, step, block int) {
 	if buffered {
 		g.buffered++
 	}
-	if len(r.Events) > 1 {
+	switch {
+	case len(times) > 1:
+		to := &g.plain
+		if buffered {
+			blockOf(&g.gaps, block).RecordGaps(times)
+			to = &g.itlsBuffered
+		}
+		blockOf(to, block).RecordGaps(times)
+		g.gapRequests++
+		g.itlRequests++
+	case len(r.Events) > 1:
 		h := blockOf(&g.gaps, block)
 		before := h.Count()
 		EventGaps(r, h.Record)
@@ -325,10 +359,11 @@ func blockOf(parts *[]*histogram.Histogram, block int) *histogram.Histogram {
 
 // arrivals counts what of r happened inside each window, whichever window r
 // itself belongs to.
-func (c *Collector) arrivals(r *record.Request, w uint16) {
+func (c *Collector) arrivals(r *record.Request, times []int64, w uint16) {
 	ev := r.Events
-	counted := len(ev) > 0
-	var streamed int64
+	events := len(ev) + len(times)
+	counted := events > 0
+	streamed := int64(len(times))
 	for i := range ev {
 		if ev[i].Tokens < 0 {
 			counted = false
@@ -337,7 +372,7 @@ func (c *Collector) arrivals(r *record.Request, w uint16) {
 		streamed += int64(ev[i].Tokens)
 	}
 	if counted {
-		c.tokens, c.events = c.tokens+streamed, c.events+int64(len(ev))
+		c.tokens, c.events = c.tokens+streamed, c.events+int64(events)
 	}
 	for s := range c.in.Steps {
 		start, end := c.in.Steps[s].Start, c.in.Steps[s].End
@@ -360,7 +395,7 @@ func (c *Collector) arrivals(r *record.Request, w uint16) {
 		if r.Prompt >= 0 && in(promptAt) {
 			g.promptIn.add(int64(r.Prompt))
 		}
-		if len(ev) == 0 {
+		if events == 0 {
 			// One body, or no output at all.
 			switch {
 			case !in(r.End):
@@ -374,20 +409,29 @@ func (c *Collector) arrivals(r *record.Request, w uint16) {
 			}
 			continue
 		}
-		from := sort.Search(len(ev), func(i int) bool { return ev[i].At >= start })
-		to := sort.Search(len(ev), func(i int) bool { return ev[i].At >= end })
+		var from, to int
+		if len(times) > 0 {
+			from, _ = slices.BinarySearch(times, start)
+			to, _ = slices.BinarySearch(times, end)
+		} else {
+			from = sort.Search(len(ev), func(i int) bool { return ev[i].At >= start })
+			to = sort.Search(len(ev), func(i int) bool { return ev[i].At >= end })
+		}
 		if from >= to {
 			continue
 		}
-		n := int64(len(ev))
+		n := int64(events)
 		// share gives the part of v that came with the events of the window,
 		// such that the parts of all windows add up to v.
 		share := func(v int64) int64 { return v*int64(to)/n - v*int64(from)/n }
 		switch {
 		case counted:
-			var sum int64
-			for i := from; i < to; i++ {
-				sum += int64(ev[i].Tokens)
+			sum := int64(to - from)
+			if len(ev) > 0 {
+				sum = 0
+				for i := from; i < to; i++ {
+					sum += int64(ev[i].Tokens)
+				}
 			}
 			// Reasoning that was counted but not streamed came before the first
 			// event.

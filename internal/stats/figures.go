@@ -97,7 +97,7 @@ func (m *group) merge(g *group, at int) {
 	for _, h := range []struct {
 		to   *[]*histogram.Histogram
 		from []*histogram.Histogram
-	}{{&m.gaps, g.gaps}, {&m.itls, g.itls}, {&m.itlsBuffered, g.itlsBuffered}} {
+	}{{&m.gaps, g.gaps}, {&m.gaps, g.plain}, {&m.itls, g.itls}, {&m.itls, g.plain}, {&m.itlsBuffered, g.itlsBuffered}} {
 		if h.from == nil {
 			continue
 		}
@@ -355,6 +355,9 @@ func (c *Collector) Summary() *Summary {
 }
 
 func (c *Collector) clientPart(p part, f *figures) ClientPart {
+	if c.in.Virtual {
+		return ClientPart{SendLag: &Dist{}, ReadLag: &Dist{}}
+	}
 	g, ci := f.group, c.in.Client
 	cp := ClientPart{
 		SendLag:        distOf(c.samples(p, mSendLag, true), perMS, f.blocking),

@@ -25,6 +25,9 @@ type Input struct {
 	MaxInFlight int              `json:"max_in_flight"`
 	Limits      []scenario.Limit `json:"limits"`
 	Client      ClientInput      `json:"client"`
+	// Virtual says that no client measured: the requests were simulated, and
+	// nothing is known of a client.
+	Virtual bool `json:"virtual,omitempty"`
 }
 
 // StepInput is one level of load.

@@ -105,8 +105,13 @@ func severalChoices(r *record.Request) bool {
 
 // tpotParts returns time and number of tokens whose quotient is tpot.
 func tpotParts(r *record.Request) (span int64, tokens int32, basis record.TPOTBasis) {
+	return tpotOf(r, len(r.Events))
+}
+
+// tpotOf is tpotParts of a request with so many output events.
+func tpotOf(r *record.Request, events int) (span int64, tokens int32, basis record.TPOTBasis) {
 	span, ok := between(r.FirstToken, r.LastToken)
-	if !ok || !r.Streamed || r.StreamedTokens < 2 || len(r.Events) < 2 || severalChoices(r) {
+	if !ok || !r.Streamed || r.StreamedTokens < 2 || events < 2 || severalChoices(r) {
 		return 0, 0, record.BasisNone
 	}
 	first, basis := int32(1), record.BasisNMinus1

@@ -126,11 +126,14 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	return cl, nil
 }
 
+// KVTokens is the number of tokens that the KV memory of a replica holds.
+func (c *Cluster) KVTokens() int { return c.Engine.Blocks * blockTokens }
+
 // Describe says in one line what the cluster is.
 func (c *Cluster) Describe() string {
 	if c.Config.Step > 0 {
 		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
 	}
 	return fmt.Sprintf("%s in %s on %d x %d %s, %d KV tokens each, context %d",
-		c.Model.Name, c.Config.Precision, c.Config.Replicas, c.Config.TP, c.Config.GPU, c.Engine.Blocks*blockTokens, c.Context)
+		c.Model.Name, c.Config.Precision, c.Config.Replicas, c.Config.TP, c.Config.GPU, c.KVTokens(), c.Context)
 }

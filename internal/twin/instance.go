@@ -127,6 +127,7 @@ func (in *instance) begin(d *driver) {
 			step += m
 			n -= m
 			b.KV += m * per
+			b.Windowed += m * int64(b.Growing)
 		}
 		in.free = start
 	}

@@ -1,0 +1,296 @@
+package conduct
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"plimsoll/internal/dialect"
+	"plimsoll/internal/load"
+	"plimsoll/internal/record"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+	"plimsoll/internal/twin"
+	"plimsoll/internal/workload"
+)
+
+// SimulatedURL stands for the endpoint in a scenario that is only predicted. The
+// name is reserved: no request can ever reach it.
+const SimulatedURL = "http://twin.invalid"
+
+// PredictConfig says what to predict and where to keep it.
+type PredictConfig struct {
+	// Scenario is complete and valid. Its target is the twin, whatever its URL.
+	Scenario *scenario.Scenario
+	Cluster  twin.ClusterConfig
+	// Router names how requests are spread over the replicas.
+	Router string
+	// Root is the folder of runs; "" keeps nothing on disk.
+	Root string
+	// Version is that of this program, for run.json.
+	Version string
+	// Explain asks for where the time went; Each, when not nil, is called for every
+	// request that was sent, in order of its end.
+	Explain bool
+	Each    func(r *record.Request, s *twin.Stages, replica int)
+}
+
+// PredictResult is a prediction.
+type PredictResult struct {
+	// Result has no folder when nothing was kept.
+	Result
+	// Prediction is what the twin says of itself, Cluster what was simulated.
+	Prediction *twin.Prediction
+	Cluster    *twin.Cluster
+	// Explanation is nil unless it was asked for.
+	Explanation *Explanation
+}
+
+// virtualStart is the wall clock at the start of virtual time: always the same, so
+// that equal scenarios have equal summaries.
+var virtualStart = time.Unix(0, 0).UTC()
+
+// Predict carries out a scenario against a simulated cluster in virtual time. What
+// it returns and writes depends on the scenario, its seed and the cluster alone,
+// apart from the name of the folder. A *UsageError says that the cluster cannot
+// be, or cannot serve the scenario.
+func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
+	own := *cfg.Scenario
+	s := &own
+	cluster, err := twin.NewCluster(cfg.Cluster)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	if err := fitsContext(s, cluster); err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	if err != nil {
+		return nil, fmt.Errorf("make the users: %w", err)
+	}
+	s.Target.Model = cluster.Model.Name
+	if s.Name == "" {
+		s.Name = "predict"
+	}
+	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: steps(s)}
+	p.twin = twin.PredictConfig{
+		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users, MaxInFlight: s.Load.MaxInFlight,
+		MaxErrorShare: s.Guards.MaxErrorShare, MaxTotalTokens: s.Guards.MaxTotalTokens,
+		Stream: !s.Target.NoStream, Template: dialect.API(s.Target.API) == dialect.OpenAIChat, Exact: s.Target.IgnoreEOS,
+	}
+	for _, st := range p.plan {
+		p.twin.Steps = append(p.twin.Steps, twin.Step(st))
+	}
+	p.input = stats.Input{
+		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: len(s.Load.Rate) > 0,
+		MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO, Virtual: true,
+	}
+	return p.run(ctx)
+}
+
+// fitsContext refuses lengths that the cluster could never serve. Distributions
+// without an upper end are refused request by request, as a server would.
+func fitsContext(s *scenario.Scenario, c *twin.Cluster) error {
+	longest := func(d scenario.Dist) float64 {
+		switch {
+		case d.Max != 0:
+			return d.Max
+		case d.Kind == scenario.Uniform:
+			return d.B
+		case d.Kind == scenario.Fixed || d.Kind == "":
+			return d.A
+		}
+		return 0
+	}
+	prompt, output := longest(s.Users.PromptTokens), longest(s.Users.OutputTokens)
+	if n := prompt + output; n > float64(c.Context) {
+		return fmt.Errorf("prompt-tokens up to %.0f and output-tokens up to %.0f are %.0f tokens: the context of %s is %d tokens here (%d by the model, %d fit the KV memory of a replica)",
+			prompt, output, n, c.Model.Name, c.Context, c.Model.Context, c.KVTokens())
+	}
+	return nil
+}
+
+// predictor is one prediction under way.
+type predictor struct {
+	cfg      *PredictConfig
+	scenario *scenario.Scenario
+	cluster  *twin.Cluster
+	plan     []load.Step
+	twin     twin.PredictConfig
+	input    stats.Input
+}
+
+// id names the prediction by what it depends on.
+func (p *predictor) id() string {
+	h := sha256.New()
+	// Encoding a struct of strings and numbers does not fail.
+	b, _ := json.Marshal(struct {
+		Scenario string
+		Seed     uint64
+		Cluster  twin.ClusterConfig
+		Router   string
+	}{p.scenario.Hash(), p.scenario.Seed, p.cluster.Config, p.cfg.Router})
+	h.Write(b)
+	return "twin-" + hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// quiet is a sink for a pass of which only the windows are wanted.
+type quiet struct{}
+
+func (quiet) Record(*twin.Finished) {}
+
+// pass runs the twin once, and returns the windows as they went.
+func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction, []stats.StepInput, error) {
+	c := p.twin
+	c.Sink = sink
+	pr, err := twin.Predict(ctx, &c)
+	if err != nil {
+		return nil, nil, &UsageError{Err: err}
+	}
+	if pr.Stopped == twin.Interrupted {
+		return nil, nil, context.Cause(ctx)
+	}
+	went := make([]load.StepResult, 0, len(pr.Steps))
+	for _, s := range pr.Steps {
+		went = append(went, load.StepResult{
+			Step: load.Step(s.Step), Index: s.Index, Start: s.Start, SteadyStart: s.SteadyStart, SteadyEnd: s.SteadyEnd, End: s.End,
+			Scheduled: s.Scheduled, Steady: s.Steady, Complete: s.Complete,
+		})
+	}
+	return pr, windows(p.plan, went, pr.End), nil
+}
+
+// run predicts. The figures need the windows while the requests come. Where the
+// end of a window is only known afterwards, a first pass finds it out; so it does
+// for what is kept on disk, since a guard may stop any run before its time.
+func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
+	in := &p.input
+	var err error
+	if len(p.plan) == 1 && p.plan[0].Duration > 0 && p.cfg.Root == "" && p.cfg.Each == nil {
+		in.Steps = planned(p.plan, 0)
+		in.Steps[0].Complete = true
+	} else if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {
+		return nil, err
+	}
+	for range 2 {
+		t, err := p.newTally()
+		if err != nil {
+			return nil, err
+		}
+		pr, went, err := p.pass(ctx, t)
+		if err != nil {
+			return nil, errors.Join(err, t.interrupt(err))
+		}
+		if slices.Equal(went, in.Steps) {
+			return p.conclude(pr, t)
+		}
+		in.Steps = went
+	}
+	panic("BUG: two passes of one prediction differ")
+}
+
+// conclude sums up a pass whose windows were those expected.
+func (p *predictor) conclude(pr *twin.Prediction, t *tally) (*PredictResult, error) {
+	in := &p.input
+	if t.explanation != nil {
+		t.explanation.settle()
+	}
+	in.Duration = pr.End - pr.Start
+	t.collector.SetDuration(in.Duration)
+	out := &PredictResult{Prediction: pr, Cluster: p.cluster, Explanation: t.explanation}
+	out.Message = pr.Message
+	switch pr.Stopped {
+	case twin.Completed, twin.Interrupted:
+	case twin.TooManyRefused:
+		out.Stopped = load.ErrorShare
+	case twin.TokenLimit:
+		out.Stopped = load.TokenLimit
+	}
+	out.ID, out.Summary = in.ID, t.collector.Summary()
+	if t.writer == nil {
+		return out, nil
+	}
+	out.Folder = t.writer.Dir()
+	if t.explanation != nil {
+		b, err := json.MarshalIndent(t.explanation, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("encode explain.json: %w", err)
+		}
+		if err := t.writer.WriteFile("explain.json", append(b, '\n')); err != nil {
+			return nil, err
+		}
+	}
+	_, err := conclude(t.writer, in, &out.Result, time.Now().UTC(), p.target(), t.writer.Close())
+	return out, err
+}
+
+// target describes the cluster for run.json.
+func (p *predictor) target() json.RawMessage {
+	b, err := json.Marshal(map[string]any{"twin": map[string]any{
+		"text": p.cluster.Describe(), "config": p.cluster.Config, "router": p.cfg.Router, "context": p.cluster.Context,
+		"kv_tokens": p.cluster.KVTokens(), "max_num_seqs": p.cluster.Engine.MaxNumSeqs,
+		"max_num_batched_tokens": p.cluster.Engine.MaxNumBatchedTokens,
+	}})
+	if err != nil {
+		panic("BUG: a cluster cannot be encoded: " + err.Error())
+	}
+	return b
+}
+
+// tally takes the requests of one pass.
+type tally struct {
+	p           *predictor
+	collector   *stats.Collector
+	writer      *run.Writer // nil when nothing is kept
+	explanation *Explanation
+}
+
+func (p *predictor) newTally() (*tally, error) {
+	t := &tally{p: p, collector: stats.NewCollector(p.input)}
+	if p.cfg.Explain {
+		t.explanation = newExplanation()
+	}
+	if p.cfg.Root == "" {
+		return t, nil
+	}
+	text, err := p.scenario.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("write the scenario: %w", err)
+	}
+	t.writer, err = run.Create(p.cfg.Root, run.Info{
+		Name: p.scenario.Name, Tags: p.scenario.Tags, Version: p.cfg.Version, Host: host(), Target: p.target(),
+		Clocks: run.Clocks{Source: "virtual"},
+		Agents: 1, ScenarioHash: p.scenario.Hash(), Start: time.Now().UTC(), Input: &p.input,
+	}, text, run.Blocking())
+	return t, err
+}
+
+// interrupt ends what a pass has written when cause ended it early.
+func (t *tally) interrupt(cause error) error {
+	if t.writer == nil {
+		return nil
+	}
+	return errors.Join(t.writer.Close(), t.writer.Update(func(i *run.Info) { i.State, i.Message = run.Interrupted, cause.Error() }))
+}
+
+// Record counts and keeps one request.
+func (t *tally) Record(f *twin.Finished) {
+	r := &f.Request
+	t.collector.AddTimes(r, f.Times())
+	if t.explanation != nil && r.Status == record.OK && r.Phase == record.Steady {
+		t.explanation.add(&f.Stages)
+	}
+	if t.p.cfg.Each != nil && r.Start != record.Unset {
+		t.p.cfg.Each(r, &f.Stages, f.Replica())
+	}
+	if t.writer != nil {
+		f.Events()
+		t.writer.Add(r)
+	}
+}
