@@ -56,9 +56,13 @@ $(ENGINE):
 		$(GO) install -trimpath github.com/ollama/ollama@$(OLLAMA)
 	rm -rf $(@D) && mv $(@D).new $(@D)
 
-.tools/staticcheck .tools/gofumpt .tools/benchstat &: tools/go.mod tools/go.sum
+TOOLS := $(addprefix .tools/,staticcheck gofumpt benchstat tally)
+$(TOOLS) &: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	cd tools && GOBIN=$(CURDIR)/.tools CGO_ENABLED=0 $(GO) install tool
-	@touch .tools/staticcheck .tools/gofumpt .tools/benchstat
+	@touch $(TOOLS)
+
+.PHONY: tools
+tools: $(TOOLS) ## the pinned linters and helpers, into .tools/
 
 .PHONY: lint
 lint: .tools/staticcheck .tools/gofumpt ## gofumpt, vet (linux and darwin), staticcheck; pinned in tools/
