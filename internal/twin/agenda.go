@@ -25,7 +25,8 @@ type entry struct {
 }
 
 // agenda is a heap of what is due, by time, then class, then the order in which
-// it was put there. A wake is there at most once.
+// it was put there; instances go by their index instead, so that how far ahead
+// one has planned changes nothing. A wake is there at most once.
 type agenda struct {
 	heap []entry
 	seq  uint64
@@ -34,7 +35,11 @@ type agenda struct {
 // set puts w at an instant, whether it was on the agenda or not.
 func (a *agenda) set(w *wake, at int64, class uint64) {
 	a.seq++
-	e := entry{at, class<<60 | a.seq, w}
+	order := a.seq
+	if w.instance != nil {
+		order = uint64(w.instance.index)
+	}
+	e := entry{at, class<<60 | order, w}
 	i := w.pos - 1
 	if i < 0 {
 		i = len(a.heap)

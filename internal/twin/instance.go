@@ -167,6 +167,23 @@ func (in *instance) end(d *driver) {
 	in.used = used
 }
 
+// settle counts the steps of the plan that have ended at the end of all. Whoever
+// they were for has given up.
+func (in *instance) settle(now int64) {
+	if !in.stepping {
+		return
+	}
+	var n int64
+	for i := in.plan; i < len(in.pieces); i++ {
+		n += in.pieces[i].n
+	}
+	in.engine.Leap(n)
+	if int64(in.free) <= now {
+		in.engine.End(in.free, nil)
+	}
+	in.stepping = false
+}
+
 // prune drops the pieces that no sequence's answer reaches back to.
 func (in *instance) prune() {
 	e := in.engine

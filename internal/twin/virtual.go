@@ -358,6 +358,7 @@ func (d *driver) conclude() *Prediction {
 	d.flight(0)
 	for i := range d.instances {
 		in := &d.instances[i]
+		in.settle(d.now)
 		c := &in.engine.Counters
 		p.Counters.Steps += c.Steps
 		p.Counters.Preemptions += c.Preemptions
@@ -391,6 +392,7 @@ func (d *driver) stop(why StopReason, message string) {
 	d.agenda.remove(&s.arrive)
 	s.coming = false
 	d.cutAt(d.now)
+	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 	// Who sleeps will not send any more, who waits for a slot gets none.
 	for _, u := range append([]*session(nil), s.live...) {
 		switch u.state {
@@ -402,7 +404,6 @@ func (d *driver) stop(why StopReason, message string) {
 		case acting, sent, refusing:
 		}
 	}
-	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 }
 
 // cutAt sets the end of the drain of what is in flight at end.
@@ -423,6 +424,7 @@ func (d *driver) cut() {
 
 func (d *driver) cutLive(status record.Status) {
 	s := d.step
+	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 	for _, u := range append([]*session(nil), s.live...) {
 		switch u.state {
 		case sent, refusing:
@@ -432,7 +434,6 @@ func (d *driver) cutLive(status record.Status) {
 		case acting, sleeping:
 		}
 	}
-	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 }
 
 // enter makes a machine's session.

@@ -1,0 +1,245 @@
+package twin
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"plimsoll/internal/random"
+	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
+)
+
+// smallModels are the models that fit an L40S, of whatever architecture.
+var smallModels = sync.OnceValue(func() []string {
+	var names []string
+	for _, m := range Builtin().Models {
+		if _, err := NewCluster(ClusterConfig{Model: m.Name, GPU: "l40s", MaxNumBatchedTokens: 2048, MaxNumSeqs: 64}); err == nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+})
+
+// drawScenario draws a cluster and a load that is over soon. Memory is often so
+// short that sequences are preempted.
+func drawScenario(t *rapid.T) *PredictConfig {
+	model := rapid.SampledFrom(smallModels()).Draw(t, "model")
+	seqs := rapid.SampledFrom([]int{1, 2, 4, 16, 64}).Draw(t, "max seqs")
+	cl, err := NewCluster(ClusterConfig{
+		Model: model, GPU: rapid.SampledFrom([]string{"h100", "h200", "l40s"}).Draw(t, "gpu"),
+		Replicas: rapid.IntRange(1, 4).Draw(t, "replicas"), MaxNumSeqs: seqs,
+		MaxNumBatchedTokens: rapid.SampledFrom([]int{64, 300, 2048}).Draw(t, "budget"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blocks := rapid.SampledFrom([]int{0, 0, 60, 200}).Draw(t, "blocks"); blocks > 0 {
+		cl.Engine.Blocks = blocks
+		cl.Context = min(cl.Context, blocks*blockTokens)
+	}
+	dist := func(name string, longest int) random.Dist {
+		n := rapid.IntRange(1, longest).Draw(t, name)
+		switch rapid.IntRange(0, 2).Draw(t, name+" kind") {
+		case 0:
+			return random.Dist{Kind: random.Fixed, A: float64(n)}
+		case 1:
+			return random.Dist{Kind: random.Uniform, A: 1, B: float64(n)}
+		}
+		return random.Dist{Kind: random.Lognormal, A: float64(n), B: 3 * float64(n)}
+	}
+	p := &workload.Synthetic{
+		Seed: rapid.Uint64Range(1, 1000).Draw(t, "seed"), Prompt: dist("prompt", 400), Output: dist("output", 500),
+		Exact: rapid.Bool().Draw(t, "exact"),
+		Think: time.Duration(rapid.SampledFrom([]int{0, 0, 3, 700}).Draw(t, "think")) * time.Millisecond,
+	}
+	cfg := &PredictConfig{
+		Cluster: cl, Seed: p.Seed, Population: p, Stream: rapid.Bool().Draw(t, "stream"),
+		Router:      rapid.SampledFrom(Routers()).Draw(t, "router"),
+		MaxInFlight: rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "cap"),
+		Template:    rapid.Bool().Draw(t, "template"),
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "steps") {
+		s := Step{Drain: time.Duration(rapid.SampledFrom([]int{0, 1, 3600}).Draw(t, "drain")) * time.Second}
+		if rapid.Bool().Draw(t, "open") {
+			s.Rate = rapid.Float64Range(0.5, 50).Draw(t, "rate")
+			s.Arrival = rapid.SampledFrom([]string{"constant", "poisson"}).Draw(t, "arrival")
+		} else {
+			s.Users = rapid.IntRange(1, 40).Draw(t, "users")
+		}
+		if rapid.Bool().Draw(t, "timed") {
+			s.Duration = time.Duration(rapid.IntRange(1, 8000).Draw(t, "duration")) * time.Millisecond
+		} else {
+			s.Requests = rapid.IntRange(1, 80).Draw(t, "requests")
+		}
+		s.Warmup = time.Duration(rapid.SampledFrom([]int{0, 0, 500}).Draw(t, "warmup")) * time.Millisecond
+		cfg.Steps = append(cfg.Steps, s)
+	}
+	return cfg
+}
+
+// nearly says whether two times are equal to 1e-9, or to the ns that a record's
+// times are cut to.
+func nearly(a, b int64) bool {
+	d := math.Abs(float64(a - b))
+	return a == b || a != record.Unset && b != record.Unset && d <= 1+1e-9*math.Abs(float64(a))
+}
+
+func TestSkippedEqualsStepped(t *testing.T) {
+	skipped, steps := int64(0), int64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawScenario(t)
+		run := func(stepping bool) (*Prediction, *kept) {
+			k := &kept{events: true}
+			c := *cfg
+			c.Sink, c.stepping = k, stepping
+			p, err := Predict(t.Context(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p, k
+		}
+		p, a := run(false)
+		q, b := run(true)
+		skipped, steps = skipped+p.Events, steps+q.Events
+		if len(a.requests) != len(b.requests) {
+			t.Fatalf("%d requests, %d when stepped", len(a.requests), len(b.requests))
+		}
+		if diff := cmp.Diff(q.Counters, p.Counters); diff != "" {
+			t.Fatalf("counters (-stepped +skipped):\n%s", diff)
+		}
+		for i := range a.requests {
+			x, y := &a.requests[i], &b.requests[i]
+			for _, v := range [][2]int64{
+				{x.Scheduled, y.Scheduled}, {x.Start, y.Start}, {x.FirstToken, y.FirstToken}, {x.LastToken, y.LastToken}, {x.End, y.End},
+				{int64(x.ID), int64(y.ID)}, {int64(x.Status), int64(y.Status)}, {int64(x.Output), int64(y.Output)}, {int64(len(x.Events)), int64(len(y.Events))},
+			} {
+				if !nearly(v[0], v[1]) {
+					t.Fatalf("request %d:\nskipped %+v\nstepped %+v", i, x, y)
+				}
+			}
+			for j := range x.Events {
+				if !nearly(x.Events[j].At, y.Events[j].At) {
+					t.Fatalf("request %d: token %d at %d, stepped at %d", i, j, x.Events[j].At, y.Events[j].At)
+				}
+			}
+			for j, v := range a.stages[i].Values() {
+				if w := b.stages[i].Values()[j]; !nearly(v, w) && math.Abs(float64(v-w)) > 2+1e-9*float64(x.End) {
+					t.Fatalf("request %d: %s is %d, stepped %d", i, StageNames()[j], v, w)
+				}
+			}
+		}
+	})
+	if skipped*3 > steps*2 {
+		t.Errorf("%d events with skipping, %d without: hardly anything was skipped", skipped, steps)
+	}
+}
+
+func TestPredictionConserves(t *testing.T) {
+	preempted := int64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawScenario(t)
+		k := &kept{events: true}
+		cfg.Sink = k
+		p, err := Predict(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		preempted += p.Counters.Preemptions
+		var steady, scheduled, inFlight uint64
+		var outputs, prompts, finished int64
+		ids := map[uint64]bool{}
+		last := int64(0)
+		for i := range k.requests {
+			r, s := &k.requests[i], &k.stages[i]
+			scheduled++
+			if r.Phase == record.Steady {
+				steady++
+			}
+			if ids[r.ID] {
+				t.Fatalf("two requests have the number %d", r.ID)
+			}
+			ids[r.ID] = true
+			if r.End < last {
+				t.Fatalf("request %d ended at %d, after one that ended at %d", r.ID, r.End, last)
+			}
+			last = r.End
+			if r.Start == record.Unset {
+				if r.Status == record.OK || len(r.Events) > 0 {
+					t.Fatalf("never sent: %+v", r)
+				}
+				continue
+			}
+			inFlight += uint64(r.End - r.Start)
+			if got := s.Sum(); got != r.End-r.Start {
+				t.Fatalf("stages %+v sum to %d, the request took %d", s, got, r.End-r.Start)
+			}
+			for j, v := range s.Values() {
+				if v < 0 {
+					t.Fatalf("stage %s is %d", StageNames()[j], v)
+				}
+			}
+			if r.Scheduled > r.Start || r.Start-r.Scheduled != r.CapWait {
+				t.Fatalf("scheduled at %d, started at %d, held for %d", r.Scheduled, r.Start, r.CapWait)
+			}
+			at := r.Start
+			for j := range r.Events {
+				if r.Events[j].At <= at || r.Events[j].At > r.End {
+					t.Fatalf("token %d at %d after %d, end %d", j, r.Events[j].At, at, r.End)
+				}
+				at = r.Events[j].At
+			}
+			if r.Status == record.OK {
+				finished++
+				outputs += int64(r.Output)
+				prompts += int64(r.Prompt)
+				if cfg.Stream && (len(r.Events) != int(r.Output) || r.Events[0].At != r.FirstToken || at != r.LastToken) {
+					t.Fatalf("%d events: %+v", len(r.Events), r)
+				}
+				if r.AskedExact && r.Output != r.AskedOutput || r.Output > r.AskedOutput {
+					t.Fatalf("%d tokens of %d", r.Output, r.AskedOutput)
+				}
+			}
+			// What record makes of the events by itself is what is there already.
+			whole := *r
+			whole.Events = append([]record.Event(nil), r.Events...)
+			if r.Status != record.Failed && len(r.Events) > 0 {
+				whole.Resolve(nil)
+				if diff := cmp.Diff(r, &whole); diff != "" {
+					t.Fatalf("resolved (-driver +record):\n%s", diff)
+				}
+			}
+		}
+		var stepSteady, stepScheduled uint64
+		for _, s := range p.Steps {
+			stepSteady += s.Steady
+			stepScheduled += s.Scheduled
+		}
+		if steady != stepSteady || scheduled != stepScheduled {
+			t.Fatalf("%d requests, %d steady; the steps say %d and %d", scheduled, steady, stepScheduled, stepSteady)
+		}
+		c := p.Counters
+		if c.Finished < finished || c.OutputTokens < outputs || c.PromptTokens < prompts {
+			t.Fatalf("counters %+v; %d finished with %d prompt and %d output tokens", c, finished, prompts, outputs)
+		}
+		if int(scheduled) == int(finished) && (c.Finished != finished || c.OutputTokens != outputs || c.PromptTokens != prompts) {
+			t.Fatalf("counters %+v; %d finished with %d prompt and %d output tokens", c, finished, prompts, outputs)
+		}
+		// Little's law: the mean number in flight is the rate times the mean time.
+		if span := float64(p.End - p.Start); span > 0 {
+			if want := float64(inFlight) / span; math.Abs(p.MeanInFlight-want) > 1e-9*(1+want) {
+				t.Fatalf("%v in flight, want %v", p.MeanInFlight, want)
+			}
+			if p.MeanRunning > p.MeanInFlight*(1+1e-6)+1e-6 && scheduled == uint64(finished) {
+				t.Fatalf("%v running of %v in flight", p.MeanRunning, p.MeanInFlight)
+			}
+		}
+	})
+	if preempted == 0 {
+		t.Error("nothing was ever preempted: the scenarios are too tame")
+	}
+}
