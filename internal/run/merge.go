@@ -10,7 +10,7 @@ import (
 )
 
 // mergedRows is the number of rows in a group of a merged file.
-const mergedRows = 1 << 14
+const mergedRows = 1 << 15
 
 // merge puts parts, which must be neighbours in ascending order, into one file
 // and removes them. It may be killed at any moment: until the merged file has

@@ -129,7 +129,7 @@ func openPart(name string) (f *os.File, pf *parquet.File, rows int64, err error)
 	if rows, err = verify(f, size); err != nil {
 		return nil, nil, rows, err
 	}
-	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
 	return f, pf, rows, err
 }
 

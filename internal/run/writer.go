@@ -21,10 +21,10 @@ const (
 	partBytes = 6 << 20
 	// queueBytes bounds what waits for the writer. It is several seconds of
 	// what the writer can take at its fastest.
-	queueBytes = 24 << 20
+	queueBytes = 20 << 20
 	blockBytes = 1 << 20
 	// mergeParts and mergeEvery say when small parts are put together.
-	mergeParts = 256
+	mergeParts = 128
 	mergeEvery = time.Hour
 )
 
@@ -197,7 +197,7 @@ func (w *Writer) release(blocks [][]byte) {
 	defer w.mu.Unlock()
 	for _, b := range blocks {
 		w.queued -= len(b)
-		if cap(b) == blockBytes && len(w.free) < 2*partBytes/blockBytes {
+		if cap(b) == blockBytes && len(w.free) < partBytes/blockBytes {
 			w.free = append(w.free, b[:0])
 		}
 	}
