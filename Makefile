@@ -39,6 +39,11 @@ unit: ## every package's tests, the rules of the house too
 integration: ## the real binary as processes over loopback sockets, the quick part
 	CGO_ENABLED=0 $(GO) test -timeout 8m $(TESTFLAGS) ./test/...
 
+.PHONY: twin-accuracy
+twin-accuracy: ## the twin against a table of measurements: make twin-accuracy ROWS=file.csv
+	@test -n "$(ROWS)" || { echo "make twin-accuracy ROWS=file.csv (columns: see docs/twin-model.md)" >&2; exit 1; }
+	@CGO_ENABLED=0 $(GO) run ./test/accuracy $(ROWS)
+
 .PHONY: slow
 slow: ## the slow part of the process tests: thousands of streams, a full disk
 	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 10m -count=1 $(TESTFLAGS) ./test

@@ -15,6 +15,10 @@ type ClusterConfig struct {
 	// TP is the number of devices per replica, Replicas the number of engines; 1
 	// by default.
 	TP, Replicas int
+	// PP, DP and EP are as in Layout; 1 by default. KVFP8 keeps keys and values in
+	// fp8.
+	PP, DP, EP int
+	KVFP8      bool
 	// MaxNumSeqs and MaxNumBatchedTokens are by default what vLLM takes for the
 	// device.
 	MaxNumSeqs, MaxNumBatchedTokens int
@@ -89,7 +93,10 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		}
 		cl.Context = cl.Model.Context
 	} else {
-		l := &Layout{Model: cl.Model, Precision: cfg.Precision, TP: cfg.TP, MemoryUtilization: cfg.MemoryUtilization}
+		l := &Layout{
+			Model: cl.Model, Precision: cfg.Precision, TP: cfg.TP, PP: cfg.PP, DP: cfg.DP, EP: cfg.EP,
+			KVFP8: cfg.KVFP8, MemoryUtilization: cfg.MemoryUtilization,
+		}
 		if l.GPU, err = c.GPU(cfg.GPU); err != nil {
 			return nil, err
 		}

@@ -100,6 +100,14 @@ type Roofline struct {
 	in  func(samples int) float64
 }
 
+// With returns the same step time under another engine's host overhead.
+func (r *Roofline) With(e *EngineProfile) *Roofline {
+	other := *r
+	other.overlap = e.Overlap
+	other.host, other.perSeq, other.serial = e.HostUS.V*1e-6, e.HostPerSeqUS.V*1e-6, e.SerialUS.V*1e-6
+	return &other
+}
+
 // Window returns the number of tokens that layers with a window see, 0 without
 // such layers.
 func (r *Roofline) Window() int { return r.window }
@@ -161,8 +169,9 @@ func (c *Catalogue) format(l *Layout, p Precision) format {
 		f.peak, f.activation = g.FP4.V*1e12, 0.5625
 	}
 	// The fits of fp8 contain a kernel that quantises the activations. Where that is
-	// fused into the kernel before, the floor and the turn are those of bf16.
-	if e.FusedQuantization && (p == FP8 || p == FP4) {
+	// fused into the kernel before, the floor and the turn are those of bf16. fp4 has
+	// a scale per 16 elements and keeps its kernel.
+	if e.FusedQuantization && p == FP8 {
 		fused := *f.fit
 		fused.T0us, fused.P = bf16.T0us, bf16.P
 		f.fit = &fused

@@ -1,0 +1,82 @@
+package accuracy
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// write prints the report: what was done, the groups that count, those that do
+// not, and the medians as the last line.
+func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
+	fmt.Fprintf(w, "# %d rows read; counted are: %s.\n", rows, Filter)
+	fmt.Fprintf(w, "# Lengths are uniform from 0.8 to 1.0 of the nominal where the mean of the row says so, else fixed at the mean.\n")
+	fmt.Fprintf(w, "# A closed loop starts all users at once and makes 10 requests per user; an open loop sends at even distances, with the source's cap of sessions.\n")
+	fmt.Fprintf(w, "# Constants are the catalogue's. The overhead per step of a group (oh, us) is the one that is best for the TPOT of the other dense groups of the same engine\n")
+	fmt.Fprintf(w, "# profile (marked *), of %v; with fewer than %d others it is the catalogue's. No group's own rows choose anything for it.\n", candidates, minOthers)
+	fmt.Fprintf(w, "# Errors are medians of |twin/measured - 1| in %%, the signed median in brackets. E2E is TTFT + TPOT x (OSL-1) where the file has none.\n")
+	print := func(g *Group) {
+		star := " "
+		if g.Chosen {
+			star = "*"
+		}
+		out := ""
+		if len(g.Out) > 0 {
+			out = "  left out: " + reasons(g.Out)
+		}
+		fmt.Fprintf(w, "%-74s rows=%-3d of %-3d oh=%4.0f%s tpot=%5.1f (%+5.1f) ttft=%5.1f (%+6.1f) e2e=%5.1f (%+5.1f)%s\n", g.Key, g.Used, g.Rows, g.Overhead, star,
+			100*g.TPOT, 100*g.TPOTBias, 100*g.TTFT, 100*g.TTFTBias, 100*g.E2E, 100*g.E2EBias, out)
+	}
+	groups := slices.Clone(rep.Groups)
+	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	fmt.Fprintf(w, "\n# dense groups, counted\n")
+	var bad []*Group
+	for _, g := range groups {
+		if g.Counts() {
+			print(g)
+			if !(g.TPOT <= 0.12 && g.E2E <= 0.12 && g.TTFT <= 0.25) {
+				bad = append(bad, g)
+			}
+		}
+	}
+	fmt.Fprintf(w, "\n# mixture-of-experts groups: they need calibration, and have no target\n")
+	for _, g := range groups {
+		if g.Class == "moe" && g.Used > 0 {
+			print(g)
+		}
+	}
+	fmt.Fprintf(w, "\n# groups of which nothing or too little is counted\n")
+	for _, g := range groups {
+		if !g.Counts() && !(g.Class == "moe" && g.Used > 0) {
+			why := g.Class
+			if why == "dense" {
+				why = fmt.Sprintf("%d rows left", g.Used)
+			}
+			fmt.Fprintf(w, "%-74s rows=%-3d %s; %s\n", g.Key, g.Rows, why, reasons(g.Out))
+		}
+	}
+	if len(rep.Skipped) > 0 {
+		fmt.Fprintf(w, "# rows in no group: %s\n", reasons(rep.Skipped))
+	}
+	fmt.Fprintf(w, "\n# bad groups (TPOT or E2E above 12 %%, or TTFT above 25 %%): %d\n", len(bad))
+	slices.SortStableFunc(bad, func(a, b *Group) int { return cmp.Compare(b.TPOT+b.E2E+b.TTFT, a.TPOT+a.E2E+a.TTFT) })
+	for _, g := range bad {
+		print(g)
+	}
+	tpot, ttft, e2e, n := rep.Medians()
+	fmt.Fprintf(w, "# took %.1f s\n", took.Seconds())
+	fmt.Fprintf(w, "median_ape tpot=%.3f ttft=%.3f e2e=%.3f groups=%d\n", tpot, ttft, e2e, n)
+}
+
+// reasons writes counts by reason, in order of the reasons.
+func reasons(m map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%d %s", m[k], k))
+	}
+	return strings.Join(parts, ", ")
+}
