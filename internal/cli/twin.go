@@ -162,10 +162,11 @@ func (c *twinListCmd) Run(a *app) error {
 		}
 		return nil
 	case c.Kind == "models":
-		row("MODEL", "PARAMETERS", "LAYERS", "HIDDEN", "HEADS", "FFN", "CONTEXT", "CONFIDENCE")
+		row("MODEL", "PARAMETERS", "ACTIVE", "LAYERS", "HIDDEN", "ATTENTION", "FFN", "CONTEXT", "CONFIDENCE")
 		for i := range models {
 			m := &models[i]
-			row(m.Name, fmt.Sprintf("%.3g B", m.Params()/1e9), m.Layers, m.Hidden, fmt.Sprintf("%d/%d", m.Attention.Heads, m.Attention.KVHeads), m.FFN.Width, m.Context, m.Conf)
+			row(m.Name, fmt.Sprintf("%.3g B", m.Params()/1e9), fmt.Sprintf("%.3g B", m.ActiveParams()/1e9), m.Layers, m.Hidden,
+				m.Attention.String(), m.FFN.String(), m.Context, m.Conf)
 		}
 	case c.Kind == "gpus":
 		row("GPU", "BF16", "FP8", "FP4 TFLOPS", "GIB", "TB/S", "LINK GB/S", "W", "KERNELS")

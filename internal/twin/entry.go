@@ -135,3 +135,32 @@ func (p *EngineProfile) Entry() Entry {
 	e.value("first token", p.APILatencyUS, "us")
 	return e
 }
+
+// String describes the attention in a word: query and KV heads, the window of the
+// layers that have one.
+func (a *ModelAttention) String() string {
+	s := fmt.Sprintf("%d/%d", a.Heads, a.KVHeads)
+	if a.Kind == MLA {
+		s = fmt.Sprintf("%d latent", a.Heads)
+	}
+	switch {
+	case a.IndexHeads > 0:
+		s += fmt.Sprintf(" top %d", a.TopK)
+	case a.WindowLayers > 0:
+		s += fmt.Sprintf(" window %d", a.Window)
+	}
+	return s
+}
+
+// String describes the feed-forward layers in a word: their width, or of how many
+// experts of which width how many are active.
+func (f *FFN) String() string {
+	if f.Kind != Experts {
+		return fmt.Sprint(f.Width)
+	}
+	s := fmt.Sprintf("%d of %d", f.Active, f.Experts)
+	if f.Shared > 0 {
+		s += fmt.Sprintf("+%d", f.Shared)
+	}
+	return fmt.Sprintf("%s x %d", s, f.ExpertWidth)
+}

@@ -1,4 +1,4 @@
-// Accuracy holds the twin against a table of published measurements:
+// Command accuracy holds the twin against a table of published measurements:
 //
 //	go run ./test/accuracy FILE.csv
 package main

@@ -41,6 +41,7 @@ type Key struct{ Hardware, Engine, Version, Model, Precision string }
 
 func (r *Row) key() Key { return Key{r.Hardware, r.Engine, r.Version, r.Model, r.Precision} }
 
+// String writes the parts with bars between.
 func (k Key) String() string {
 	return strings.Join([]string{dash(k.Hardware), dash(k.Engine), dash(k.Version), dash(k.Model), dash(k.Precision)}, " | ")
 }
