@@ -62,6 +62,9 @@ func drawScenario(t *rapid.T) *PredictConfig {
 		Router:      rapid.SampledFrom(Routers()).Draw(t, "router"),
 		MaxInFlight: rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "cap"),
 		Template:    rapid.Bool().Draw(t, "template"),
+
+		MaxTotalTokens: rapid.SampledFrom([]int64{0, 0, 0, 1000, 20_000}).Draw(t, "tokens"),
+		MaxErrorShare:  rapid.SampledFrom([]float64{0, 0.1, 0.5}).Draw(t, "errors"),
 	}
 	for range rapid.IntRange(1, 2).Draw(t, "steps") {
 		s := Step{Drain: time.Duration(rapid.SampledFrom([]int{0, 1, 3600}).Draw(t, "drain")) * time.Second}

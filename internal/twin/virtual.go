@@ -586,6 +586,7 @@ func (d *driver) free() {
 func (d *driver) send(u *session) {
 	c := d.cfg
 	req := u.action.Request
+	u.state = acting
 	if d.step.isCut {
 		d.slots++ // whoever asked looks for the next
 		d.unsent(u, record.Incomplete)
@@ -599,8 +600,8 @@ func (d *driver) send(u *session) {
 			why := fmt.Sprintf("max-total-tokens: %d tokens are used and %d asked for by requests in flight; one more request of %d could exceed %d",
 				d.spent, d.reserved, u.asked, limit)
 			d.slots++
+			d.stop(TokenLimit, why) // first, or the user would ask again and again
 			d.unsent(u, record.Cancelled)
-			d.stop(TokenLimit, why)
 			return
 		}
 		d.reserved += u.asked

@@ -1,0 +1,192 @@
+package conduct
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/run"
+	"plimsoll/internal/stats"
+	"plimsoll/internal/twin"
+)
+
+func predictConfig(t *testing.T, root string, sets ...string) *PredictConfig {
+	t.Helper()
+	return &PredictConfig{
+		Scenario: plan(t, append([]string{"target.url=" + SimulatedURL, "seed=3"}, sets...)...),
+		Root:     root, Version: "test", Cluster: twin.ClusterConfig{Replicas: 2},
+	}
+}
+
+// everything is a scenario in which most things happen: several steps, chat, cuts,
+// answers that end by themselves, limits, a cap.
+var everything = []string{
+	"load.rate=5,60", "load.duration=20s", "load.warmup=2s", "load.drain=1s", "load.max-in-flight=200",
+	"users.prompt-tokens=lognormal:p50=300,p99=3000", "users.output-tokens=uniform:1..600", "guards.slo=ttft.p95=500ms,itl.p99=30ms",
+}
+
+// The figures with and without records, and those made again from the records on
+// disk, are the same to the byte.
+func TestPredictionsFiguresDoNotDependOnRecords(t *testing.T) {
+	for name, sets := range map[string][]string{
+		"rates":          everything,
+		"users":          {"load.users=40", "load.requests=300", "users.output-tokens=uniform:1..80", "target.ignore-eos=true"},
+		"whole answers":  {"load.users=4", "load.duration=10s", "target.no-stream=true"},
+		"several steps":  {"load.users=1,8,32", "load.requests=50"},
+		"refused":        {"load.users=3", "load.requests=40", "users.prompt-tokens=lognormal:p50=60000,p99=400000", "guards.max-error-share=1"},
+		"a token limit":  {"load.users=5", "load.duration=1m", "guards.max-total-tokens=100000"},
+		"buffered":       {"load.users=60", "load.requests=400", "users.output-tokens=3", "target.ignore-eos=true"},
+		"a window ended": {"load.users=5", "load.duration=30s", "guards.max-total-tokens=30000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			without, with := predictConfig(t, "", sets...), predictConfig(t, t.TempDir(), sets...)
+			if name == "buffered" {
+				// A long queue, and then all tokens at once.
+				with.Cluster = twin.ClusterConfig{Step: 50 * time.Microsecond, MaxNumSeqs: 1}
+				without.Cluster = with.Cluster
+			}
+			bare, err := Predict(t.Context(), without)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := Predict(t.Context(), with)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := bare.Summary.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(filepath.Join(kept.Folder, "summary.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("summary (-without records +with):\n%s", diff)
+			}
+			saved, err := run.Open(kept.Folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := stats.Summarize(*saved.Info().Input, saved.Requests())
+			// run.json holds the folder's name.
+			again.Run.ID = kept.Summary.Run.ID
+			b, err := again.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(got), string(b)); diff != "" {
+				t.Errorf("summary (-kept +made again):\n%s", diff)
+			}
+			if n := kept.Summary.Requests.Scheduled; n < 20 {
+				t.Errorf("only %d requests", n)
+			}
+			if name == "buffered" && !slices.ContainsFunc(kept.Summary.Run.Reasons, func(r stats.Reason) bool { return r.Check == "buffered_stream" }) {
+				t.Errorf("nothing was buffered: %+v", kept.Summary.Run.Reasons)
+			}
+			if kept.Summary.Client.SendLag.Count != 0 || kept.Summary.Client.Timestamps != nil {
+				t.Errorf("something is said of a client: %+v", kept.Summary.Client)
+			}
+		})
+	}
+}
+
+// Equal seeds make equal bytes, however many processors there are; another seed
+// makes others.
+func TestPredictionsAreEqualToTheByte(t *testing.T) {
+	predict := func(procs int, sets ...string) []byte {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		r, err := Predict(t.Context(), predictConfig(t, t.TempDir(), append(append([]string(nil), everything...), sets...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(r.Folder, "summary.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	one, two := predict(1), predict(2)
+	if !bytes.Equal(one, two) {
+		t.Errorf("summaries differ:\n%s", cmp.Diff(string(one), string(two)))
+	}
+	if other := predict(1, "seed=4"); bytes.Equal(one, other) {
+		t.Error("another seed gives the same summary")
+	}
+}
+
+// What cannot be is said before anything runs, with numbers and nearest names.
+func TestPredictRefuses(t *testing.T) {
+	f := func(c twin.ClusterConfig, router string, sets []string, want ...string) {
+		t.Helper()
+		root := filepath.Join(t.TempDir(), "runs")
+		cfg := predictConfig(t, root, append([]string{"load.users=1"}, sets...)...)
+		cfg.Cluster, cfg.Router = c, router
+		_, err := Predict(t.Context(), cfg)
+		var usage *UsageError
+		if !errors.As(err, &usage) {
+			t.Fatalf("error is %v", err)
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("error %q does not say %q", err, w)
+			}
+		}
+		if _, err := os.Stat(root); err == nil {
+			t.Error("something was written")
+		}
+	}
+	f(twin.ClusterConfig{Model: "llama-3.1-70b"}, "", nil, "does not fit 1 x h100", "131.4 GiB", "tp 2 would fit")
+	f(twin.ClusterConfig{TP: 3}, "", nil, "tp 3 does not divide the 32 attention heads")
+	f(twin.ClusterConfig{}, "", []string{"users.prompt-tokens=131000"}, "131128 tokens", "context of llama-3.1-8b is 131072")
+	f(twin.ClusterConfig{}, "", []string{"users.prompt-tokens=uniform:1..200000"}, "200128 tokens")
+	f(twin.ClusterConfig{Model: "lama-3.1-8b"}, "", nil, "llama-3.1-8b")
+	f(twin.ClusterConfig{GPU: "h1000"}, "", nil, "h100")
+	f(twin.ClusterConfig{Engine: "vlm"}, "", nil, "vllm")
+	f(twin.ClusterConfig{}, "last-loaded", nil, "least-loaded")
+}
+
+// The stages of each request sum to its latency, and so do their means.
+func TestExplanationSums(t *testing.T) {
+	cfg := predictConfig(t, "", everything...)
+	cfg.Explain = true
+	var total int64
+	n := 0
+	cfg.Each = func(r *record.Request, s *twin.Stages, replica int) {
+		if s.Sum() != r.End-r.Start {
+			t.Fatalf("request %d took %d, its stages %d", r.ID, r.End-r.Start, s.Sum())
+		}
+		if r.Status == record.OK && r.Phase == record.Steady {
+			total += s.Sum()
+			n++
+		}
+		if replica < 0 || replica > 1 {
+			t.Fatalf("replica %d", replica)
+		}
+	}
+	r, err := Predict(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := r.Explanation
+	if int(e.Requests) != n || e.total != total || n == 0 {
+		t.Fatalf("%d requests of %d ns, explained %d of %d", n, total, e.Requests, e.total)
+	}
+	var mean, share float64
+	for _, s := range e.Stages {
+		mean += *s.MeanMS
+		share += *s.Share
+	}
+	if d := mean / *e.MeanMS; d < 0.999999999 || d > 1.000000001 || share < 0.999999 || share > 1.000001 {
+		t.Errorf("means sum to %v of %v, shares to %v", mean, *e.MeanMS, share)
+	}
+}
