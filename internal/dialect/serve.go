@@ -30,10 +30,19 @@ type ServerRequest struct {
 	// Temperature and Seed are nil when not given.
 	Temperature *float64
 	Seed        *int64
-	// Tools is the number of tools offered; ToolChoice the choice when it is a
-	// word ("auto", "none", "required").
+	// Tools is the number of tools offered, ToolNames the names of those that are
+	// functions; ToolChoice is the choice when it is a word ("auto", "none", "required"),
+	// ToolName the function when it names one.
 	Tools      int
+	ToolNames  []string
 	ToolChoice string
+	ToolName   string
+	// Thinking is whether the chat template is asked to let the model think, nil
+	// when nothing is said; Effort is reasoning_effort, "" when not given.
+	Thinking *bool
+	Effort   string
+	// KeepStop asks for the stop text at the end of the answer.
+	KeepStop bool
 }
 
 // ServerMessage is one message of a chat.
@@ -81,6 +90,12 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		Seed                *int64            `json:"seed"`
 		Tools               []json.RawMessage `json:"tools"`
 		ToolChoice          json.RawMessage   `json:"tool_choice"`
+		Effort              string            `json:"reasoning_effort"`
+		KeepStop            bool              `json:"include_stop_str_in_output"`
+		Template            struct {
+			EnableThinking *bool `json:"enable_thinking"`
+			Thinking       *bool `json:"thinking"`
+		} `json:"chat_template_kwargs"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, &RequestError{Reason: fmt.Sprintf("read request body: %v", err)}
@@ -89,7 +104,20 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		Model: w.Model, Stream: w.Stream,
 		IncludeUsage: w.StreamOptions.IncludeUsage, ContinuousUsage: w.StreamOptions.ContinuousUsageStats,
 		N: 1, IgnoreEOS: w.IgnoreEOS, Temperature: w.Temperature, Seed: w.Seed,
-		Tools: len(w.Tools), ToolChoice: text(w.ToolChoice),
+		Tools: len(w.Tools), ToolChoice: text(w.ToolChoice), Thinking: w.Template.EnableThinking, Effort: w.Effort, KeepStop: w.KeepStop,
+	}
+	if r.Thinking == nil {
+		r.Thinking = w.Template.Thinking
+	}
+	for _, t := range w.Tools {
+		if name := functionName(t); name != "" {
+			r.ToolNames = append(r.ToolNames, name)
+		}
+	}
+	if r.ToolChoice == "" && !null(w.ToolChoice) {
+		if r.ToolName = functionName(w.ToolChoice); r.ToolName == "" {
+			return nil, &RequestError{"tool_choice", "must be a word or name a function"}
+		}
 	}
 	limit := w.MaxTokens
 	field := "max_tokens"
@@ -136,6 +164,19 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t})
 	}
 	return r, nil
+}
+
+// functionName returns the name in {"function":{"name":...}}, "" without one.
+func functionName(raw json.RawMessage) string {
+	var w struct {
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(raw, &w) != nil {
+		return ""
+	}
+	return w.Function.Name
 }
 
 func contentText(raw json.RawMessage) (string, bool) {

@@ -231,6 +231,19 @@ func TestParseRequest(t *testing.T) {
 	prompts(`{"prompt":[5,6,7]}`, []string{""}, []int{3})
 	prompts(`{"prompt":[[5,6],[7]]}`, []string{"", ""}, []int{2, 1})
 
+	r, err := ParseRequest(OpenAIChat, []byte(`{"messages":[{"role":"user","content":"a"}],"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false,"x":1},
+		"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}},7],"tool_choice":{"type":"function","function":{"name":"g"}},"stop":["a","b"],"include_stop_str_in_output":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	if diff := cmp.Diff(&ServerRequest{
+		N: 1, Messages: []ServerMessage{{"user", "a"}}, Tools: 3, ToolNames: []string{"f", "g"}, ToolName: "g",
+		Effort: "low", Thinking: &no, Stop: []string{"a", "b"}, KeepStop: true,
+	}, r); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+
 	bad := func(api API, body, field string) {
 		t.Helper()
 		_, err := ParseRequest(api, []byte(body))
@@ -247,6 +260,7 @@ func TestParseRequest(t *testing.T) {
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"n":0}`, "n")
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"max_tokens":3,"min_tokens":4}`, "min_tokens")
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"stop":4}`, "stop")
+	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"tool_choice":4}`, "tool_choice")
 	bad(OpenAICompletions, `{"prompt":null}`, "prompt")
 	bad(OpenAICompletions, `{"prompt":[]}`, "prompt")
 }
