@@ -25,18 +25,22 @@ type twinServeCmd struct {
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine."`
 	Precision    string        `name:"precision" enum:"bf16,fp8" default:"bf16" placeholder:"P" help:"Of the linear layers: bf16 or fp8."`
 	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer."`
-	Replicas     int           `name:"replicas" default:"1" placeholder:"N" help:"Engines behind the address, used in turn."`
+	Replicas     int           `name:"replicas" default:"1" placeholder:"N" help:"Engines behind the address."`
+	Router       string        `name:"router" default:"round-robin" placeholder:"NAME" help:"How requests are spread over the replicas: round-robin or least-loaded."`
 	MaxNumSeqs   int           `name:"max-num-seqs" placeholder:"N" help:"Sequences that run at once, per replica; the engine's default for the accelerator."`
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" help:"Longest sequence in tokens; the model's, or what fits the memory."`
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" help:"Share of the accelerator's memory that the engine takes."`
 	Step         time.Duration `name:"step" placeholder:"D" help:"Make every step this long, with unlimited memory: a load for tests of clients."`
+	PerEvent     int           `name:"tokens-per-event" default:"1" placeholder:"N" help:"Tokens in each event of a stream, but the first and the last."`
 	Seed         uint64        `name:"seed" placeholder:"N" help:"Equal seeds and requests make equal answers."`
+	DCGMListen   string        `name:"dcgm-listen" placeholder:"ADDR" help:"Serve the accelerators' metrics at /metrics of this address, too; they are always at /dcgm/metrics."`
+	DCGMInterval time.Duration `name:"dcgm-interval" default:"1s" placeholder:"D" help:"Time over which the accelerators' metrics are averaged."`
 	Listen       string        `name:"listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to listen on."`
 }
 
 func (*twinServeCmd) Help() string {
-	return "Nothing is computed: the time of each scheduler step comes from a model of the hardware. Chat and completions, /v1/models, /tokenize, /metrics and /health are served until Ctrl-C."
+	return "Nothing is computed: the time of each scheduler step comes from a model of the hardware. Chat and completions, /v1/models, /tokenize, /health, /metrics as vLLM has them, /dcgm/metrics of the accelerators and /node/metrics of the network are served until Ctrl-C."
 }
 
 func (*twinServeCmd) Examples() []string {
@@ -48,20 +52,37 @@ func (*twinServeCmd) Examples() []string {
 }
 
 func (c *twinServeCmd) Run(a *app) error {
-	s, err := twin.NewServer(twin.ServerConfig{
+	cfg := twin.ServerConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
 		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, Step: c.Step, Seed: c.Seed,
-	})
+		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval,
+	}
+	var lc net.ListenConfig
+	devices := "/dcgm/metrics"
+	if c.DCGMListen != "" {
+		var err error
+		if cfg.DCGM, err = lc.Listen(a.ctx, "tcp", c.DCGMListen); err != nil {
+			return fmt.Errorf("twin serve: dcgm-listen: %w", err)
+		}
+		defer cfg.DCGM.Close()
+		devices = fmt.Sprintf("http://%s/metrics and %s", cfg.DCGM.Addr(), devices)
+	}
+	s, err := twin.NewServer(cfg)
 	if err != nil {
 		return usagef("twin serve: %w", err)
 	}
-	var lc net.ListenConfig
 	l, err := lc.Listen(a.ctx, "tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("twin serve: %w", err)
 	}
 	fmt.Fprintf(a.env.Stdout, "serving %s\nat http://%s (Ctrl-C ends)\n", s.Describe(), l.Addr())
+	if c.Step > 0 {
+		devices = ""
+	} else {
+		devices = ", accelerators at " + devices
+	}
+	fmt.Fprintf(a.env.Stdout, "metrics at /metrics%s, network at /node/metrics\n", devices)
 	// Ctrl-C is how a server is meant to end, so it is no interruption.
 	if err := s.Serve(a.ctx, l); err != nil {
 		return fmt.Errorf("twin serve: %w", err)
@@ -70,8 +91,9 @@ func (c *twinServeCmd) Run(a *app) error {
 	fmt.Fprintf(a.env.Stdout, "served %d requests: %d prompt and %d output tokens in %d steps, %d preemptions, %d clients left, %d were too slow\n",
 		st.Requests, st.PromptTokens, st.OutputTokens, st.Steps, st.Preemptions, st.Aborted, st.SlowClients)
 	if st.Steps > 0 {
-		fmt.Fprintf(a.env.Stdout, "steps were late by p50 %v, p99 %v, at most %v\n",
-			time.Duration(st.Late.Quantile(0.5)), time.Duration(st.Late.Quantile(0.99)), time.Duration(st.Late.Max()))
+		fmt.Fprintf(a.env.Stdout, "steps were late by p50 %v, p99 %v, at most %v; their last tokens by p50 %v, p99 %v\n",
+			time.Duration(st.Late.Quantile(0.5)), time.Duration(st.Late.Quantile(0.99)), time.Duration(st.Late.Max()),
+			time.Duration(st.LateLast.Quantile(0.5)), time.Duration(st.LateLast.Quantile(0.99)))
 	}
 	return nil
 }

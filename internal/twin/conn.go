@@ -14,7 +14,7 @@ const (
 	// about a thousand events beyond what the kernel's buffers hold.
 	maxQueued = 256 << 10
 	// maxHeader and maxBody bound a request.
-	maxHeader = 1 << 20
+	maxHeader = 64 << 10
 	maxBody   = 32 << 20
 	// idleTimeout ends a connection without a request, requestTimeout one whose
 	// request does not arrive, writeTimeout one that takes nothing.
@@ -32,6 +32,8 @@ var errTooLong = errors.New("request is too long")
 type conn struct {
 	srv *Server
 	nc  net.Conn
+	// dcgm says that it came to the listener of the accelerators' page.
+	dcgm bool
 	// left is how many more bytes the reader accepts.
 	left int64
 
@@ -74,6 +76,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.nc.Read(p)
 	c.left -= int64(n)
+	c.srv.counters.received.Add(int64(n))
 	return n, err
 }
 
@@ -93,6 +96,7 @@ func (c *conn) sendUpTo(p []byte, limit int) bool {
 			c.shut()
 			return false
 		}
+		c.srv.counters.sent.Add(int64(c.wrote))
 		p = p[c.wrote:]
 		c.out = nil
 	}
@@ -123,7 +127,8 @@ func (c *conn) flush() {
 		c.mu.Unlock()
 		// A failing deadline shows in the write.
 		_ = c.nc.SetWriteDeadline(time.Now().Add(writeTimeout))
-		_, err := c.nc.Write(p)
+		n, err := c.nc.Write(p)
+		c.srv.counters.sent.Add(int64(n))
 		c.mu.Lock()
 		spare = p
 		if err != nil {

@@ -2,12 +2,15 @@ package twin
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/histogram"
+	"plimsoll/internal/random"
 )
 
 // behindLimit is how late a step may be before its engine gives up catching up
@@ -36,6 +39,10 @@ type replica struct {
 	out    []byte
 	ended  []*answer // answers whose last token was in this step
 	closed []*choice // choices whose account is complete after this step
+	end    float64   // of the step under way
+	firsts []float64 // times to first token in s of this step
+	gaps   []gap     // times between tokens of this step
+	sums   Counters  // the engine's before this step
 
 	state struct {
 		running, waiting, free atomic.Int64
@@ -47,8 +54,17 @@ type replica struct {
 
 	logMu    sync.Mutex // guards the fields below
 	late     histogram.Histogram
+	last     histogram.Histogram
+	hists    *engineHists
+	worked   worked
 	accounts []Account
 	next     int // where the next account goes once the ring is full
+}
+
+// gap is how often a time between tokens was seen.
+type gap struct {
+	ns float64
+	n  uint64
 }
 
 // answer is one request while it is served.
@@ -56,14 +72,21 @@ type answer struct {
 	conn    *conn
 	replica *replica
 	w       *dialect.Writer
+	ask     exchange
 	arrival int64
 	prompt  int
-	choices []choice
+	limit   int // max_tokens
+	n       int // choices per prompt
+	// open is the number of choices that have not finished, longest the length of
+	// the longest that has.
+	open, longest int
+	choices       []choice
 	// unfinished is the number of choices that go on, completion the number of
-	// tokens sent; both are the engine goroutine's.
-	unfinished, completion      int
-	stream, usage, runningUsage bool
-	chunked, keepAlive          bool
+	// tokens made, reasoning that of those which were thought, -1 when none were
+	// asked for; all are the engine goroutine's.
+	unfinished, completion, reasoning int
+	stream, usage, runningUsage       bool
+	chunked, keepAlive                bool
 	// complete is set before the last bytes are sent: a client that leaves after
 	// that has not left early. gone is set when nobody waits any more.
 	complete, gone atomic.Bool
@@ -76,8 +99,17 @@ type choice struct {
 	answer *answer
 	index  int
 	finish string
+	seed   uint64
 	speech speech
-	whole  []byte // the text so far of an answer that is not a stream
+	// thinking is the number of tokens at the start that are reasoning, tool the
+	// function that is called instead of an answer.
+	thinking int
+	tool     string
+	last     float64 // when its last token was made
+	held     []byte  // text that waits for more of its event
+	sent     int     // the index of the last token sent
+	// whole and thought are the text so far of an answer that is not a stream.
+	whole, thought []byte
 }
 
 func (r *replica) submit(a *answer) {
@@ -119,6 +151,9 @@ func (r *replica) run(ctx context.Context) {
 		r.take(start)
 		length, ok := r.engine.Begin(start)
 		r.settle()
+		if ok && r.srv.meter != nil {
+			r.measure(start, length)
+		}
 		if !ok {
 			next, ok := r.waitForWork(ctx)
 			if !ok {
@@ -132,6 +167,7 @@ func (r *replica) run(ctx context.Context) {
 			return
 		}
 		late := r.srv.clock.Now() - int64(end)
+		r.end = end
 		r.engine.End(end, r.emit)
 		for i, a := range r.ended {
 			a.finish(r)
@@ -139,15 +175,46 @@ func (r *replica) run(ctx context.Context) {
 		}
 		r.ended = r.ended[:0]
 		r.settle()
-		r.logMu.Lock()
-		r.late.Record(late)
-		r.logMu.Unlock()
+		r.log(late, r.srv.clock.Now()-int64(end))
 		start = end
 		if late > int64(behindLimit) {
 			start = float64(r.srv.clock.Now())
 			r.state.rebased.Add(1)
 		}
 	}
+}
+
+// measure notes what the step that begins makes the devices do.
+func (r *replica) measure(start, length float64) {
+	w := r.srv.meter.Work(r.engine.Batch())
+	w.Busy = min(w.Busy, length/1e9)
+	watts := r.srv.cluster.Layout.GPU.power(&w, length/1e9)
+	r.logMu.Lock()
+	r.worked.begin(start, start+length, w, watts)
+	r.logMu.Unlock()
+}
+
+// log notes a step that has ended: how late its first and its last token were
+// written, and what vLLM's histograms see of it.
+func (r *replica) log(late, last int64) {
+	c := &r.engine.Counters
+	tokens := c.PromptTokens - r.sums.PromptTokens + c.OutputTokens - r.sums.OutputTokens
+	r.sums = *c
+	r.logMu.Lock()
+	defer r.logMu.Unlock()
+	r.late.Record(late)
+	r.last.Record(last)
+	r.worked.end()
+	if tokens > 0 {
+		r.hists[histIteration].observe(float64(tokens), 1)
+	}
+	for _, v := range r.firsts {
+		r.hists[histFirstToken].observe(v, 1)
+	}
+	for _, g := range r.gaps {
+		r.hists[histToken].observe(g.ns/1e9, g.n)
+	}
+	r.firsts, r.gaps = r.firsts[:0], r.gaps[:0]
 }
 
 // take moves into the engine what arrived until the start of the step.
@@ -161,6 +228,7 @@ func (r *replica) take(start float64) {
 		n++
 		if a.gone.Load() {
 			r.state.abort.Add(int64(len(a.choices)))
+			r.srv.router.left(r.index, len(a.choices))
 			continue
 		}
 		for i := range a.choices {
@@ -201,6 +269,17 @@ func (r *replica) settle() {
 	}
 	r.logMu.Lock()
 	for i, c := range r.closed {
+		a := c.answer
+		// What was given up is counted, but not observed.
+		if acc := &c.seq.Account; !acc.Cancelled {
+			r.hists.finished(acc, a.limit)
+			a.longest = max(a.longest, acc.Output)
+			if a.open--; a.open == 0 {
+				r.hists[histMaxGeneration].observe(float64(a.longest), 1)
+				r.hists[histChoices].observe(float64(a.n), 1)
+			}
+		}
+		r.srv.router.left(r.index, 1)
 		if len(r.accounts) < accountsKept {
 			r.accounts = append(r.accounts, c.seq.Account)
 		} else {
@@ -237,12 +316,21 @@ func (r *replica) waitForWork(ctx context.Context) (float64, bool) {
 func (r *replica) emit(s *Seq, index int, last bool) {
 	c := s.Owner.(*choice)
 	a := c.answer
+	if index == 0 {
+		r.firsts = append(r.firsts, (r.end-s.Account.Arrival)/1e9)
+	} else if ns, n := r.end-c.last, len(r.gaps); n > 0 && r.gaps[n-1].ns == ns {
+		r.gaps[n-1].n++
+	} else {
+		r.gaps = append(r.gaps, gap{ns, 1})
+	}
+	c.last = r.end
 	piece := c.speech.next()
 	a.completion++
-	finish := ""
+	if index < c.thinking {
+		a.reasoning++
+	}
 	if last {
-		finish = c.finish
-		if finish == finishLength {
+		if c.finish == finishLength {
 			r.state.length.Add(1)
 		} else {
 			r.state.stop.Add(1)
@@ -253,31 +341,95 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 			r.ended = append(r.ended, a)
 		}
 	}
+	if c.tool != "" {
+		piece = c.argument(piece, index, last)
+	}
 	if !a.stream {
-		c.whole = append(c.whole, piece...)
+		if index < c.thinking {
+			c.thought = append(c.thought, piece...)
+		} else {
+			c.whole = append(c.whole, piece...)
+		}
 		return
 	}
 	if a.gone.Load() {
 		return
 	}
+	if n := r.srv.cfg.TokensPerEvent; n > 1 {
+		// As vLLM's stream interval: the first at once, then every n tokens.
+		c.held = append(c.held, piece...)
+		if index > 0 && !last && index+1 != c.thinking && index-c.sent < n {
+			return
+		}
+		piece, c.held = string(c.held), c.held[:0]
+	}
+	c.sent = index
+	if piece == "" && index > 0 && !last && c.tool == "" {
+		return // behind the stop text
+	}
 	var u *dialect.WriterUsage
 	if a.runningUsage {
 		// As vLLM counts it: the tokens of all choices until now.
-		u = &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: -1, Reasoning: -1}
+		u = a.tokens()
 	}
-	r.out = a.open(r.out[:0])
+	r.out = a.begin(r.out[:0])
 	if index == 0 {
 		r.out = a.w.AppendRole(r.out, c.index, u)
 	}
-	r.out = a.w.AppendText(r.out, c.index, piece, finish, u)
+	switch {
+	case c.tool != "":
+		call := dialect.Call{Arguments: piece}
+		if index == 0 {
+			call.ID, call.Name = c.callID(), c.tool
+		}
+		r.out = a.w.AppendCall(r.out, c.index, 0, &call, u)
+		if last {
+			r.out = a.w.AppendFinish(r.out, c.index, c.finish, u)
+		}
+	case index < c.thinking:
+		r.out = a.w.AppendReasoning(r.out, c.index, piece, u)
+		if last {
+			r.out = a.w.AppendFinish(r.out, c.index, c.finish, u)
+		}
+	case last:
+		r.out = a.w.AppendText(r.out, c.index, piece, c.finish, u)
+	default:
+		r.out = a.w.AppendText(r.out, c.index, piece, "", u)
+	}
 	r.out = a.close(r.out)
 	if !a.conn.send(r.out) {
 		r.cancel(a)
 	}
 }
 
-// open and close frame what is between them as one chunk of the body.
-func (a *answer) open(dst []byte) []byte {
+// argument turns a piece of text into one of the arguments of a call: the token
+// with the function's name has none, and only a call that ends by itself is
+// closed.
+func (c *choice) argument(piece string, index int, last bool) string {
+	switch {
+	case index == 0:
+		return ""
+	case index == 1:
+		piece = `{"text": "` + strings.TrimPrefix(piece, " ")
+	}
+	if last && c.finish != finishLength {
+		piece += `"}`
+	}
+	return piece
+}
+
+// callID is the id of the choice's call.
+func (c *choice) callID() string {
+	return "call_" + strconv.FormatUint(random.Derive(c.seed, 0x63616c6c), 16)
+}
+
+// tokens is the account of tokens so far.
+func (a *answer) tokens() *dialect.WriterUsage {
+	return &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: -1, Reasoning: a.reasoning}
+}
+
+// begin and close frame what is between them as one chunk of the body.
+func (a *answer) begin(dst []byte) []byte {
 	if a.chunked {
 		dst = append(dst, "0000\r\n"...)
 	}
@@ -302,9 +454,9 @@ func (a *answer) close(dst []byte) []byte {
 // finish sends what follows the last token, or the whole answer.
 func (a *answer) finish(r *replica) {
 	a.complete.Store(true)
-	u := &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: -1, Reasoning: -1}
+	u := a.tokens()
 	if a.stream {
-		r.out = a.open(r.out[:0])
+		r.out = a.begin(r.out[:0])
 		if a.usage {
 			r.out = a.w.AppendUsage(r.out, u)
 		}
@@ -322,10 +474,14 @@ func (a *answer) finish(r *replica) {
 		answers := make([]dialect.Answer, len(a.choices))
 		for i := range a.choices {
 			c := &a.choices[i]
-			answers[i] = dialect.Answer{Text: string(c.whole), Finish: c.finish}
-			c.whole = nil
+			if c.tool != "" {
+				answers[i] = dialect.Answer{Finish: c.finish, Calls: []dialect.Call{{ID: c.callID(), Name: c.tool, Arguments: string(c.whole)}}}
+			} else {
+				answers[i] = dialect.Answer{Text: string(c.whole), Reasoning: string(c.thought), Finish: c.finish}
+			}
+			c.whole, c.thought = nil, nil
 		}
-		a.conn.respond(200, "application/json", a.w.AppendBody(nil, answers, u), a.keepAlive)
+		a.conn.respond(&a.ask, 200, "application/json", a.w.AppendBody(nil, answers, u), a.keepAlive)
 		a.release()
 	})
 }
@@ -344,6 +500,10 @@ func (a *answer) release() {
 func (a *answer) end() bool {
 	if a.gone.Swap(true) {
 		return false
+	}
+	s := a.replica.srv
+	if a.stream {
+		s.http.observe(&a.ask, 200, s.clock.Now()-a.ask.began, 0)
 	}
 	a.replica.srv.counters.inFlight.Add(-1)
 	a.replica.srv.counters.sequences.Add(-int64(len(a.choices)))

@@ -2,6 +2,7 @@ package twin
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,17 @@ type ServerConfig struct {
 	// Step, when above 0, makes every step that long, with unlimited memory and,
 	// unless they are given, unlimited sequences and tokens per step.
 	Step time.Duration
+	// Router spreads the requests over the replicas: round-robin, the default, or
+	// least-loaded.
+	Router string
+	// TokensPerEvent is how many tokens a stream's events hold, but for the first
+	// and the last: 1 by default.
+	TokensPerEvent int
+	// DCGM, when not nil, is a listener that answers /metrics with the page of the
+	// accelerators. Serve closes it.
+	DCGM net.Listener
+	// DCGMInterval is the time over which that page averages, 1 s by default.
+	DCGMInterval time.Duration
 	// Seed varies the text of the answers.
 	Seed uint64
 	// Listen is the address of Serve, 127.0.0.1:8000 by default.
@@ -56,6 +68,7 @@ type ServerConfig struct {
 const (
 	finishStop   = "stop"
 	finishLength = "length"
+	finishCall   = "tool_calls"
 )
 
 // Server is a simulated cluster in real time behind the OpenAI APIs over
@@ -73,7 +86,10 @@ type Server struct {
 	created  int64
 	run      string // makes the ids of this run its own
 	ids      atomic.Uint64
-	turn     atomic.Uint64
+	router   *sharedRouter
+	meter    *Meter // nil with fixed steps
+	devices  devices
+	http     *httpFigures
 
 	clock      *clock.Clock
 	goroutines sync.WaitGroup
@@ -81,7 +97,8 @@ type Server struct {
 	counters struct {
 		connections, requests, refused atomic.Int64
 		inFlight, slowClients, aborted atomic.Int64
-		sequences                      atomic.Int64
+		sequences, bodies              atomic.Int64
+		received, sent                 atomic.Int64 // bytes
 	}
 
 	mu    sync.Mutex // guards conns
@@ -100,7 +117,22 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	cfg.Model = cl.Config.Model // what it also answers to
-	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}}
+	switch {
+	case cfg.TokensPerEvent < 0 || cfg.TokensPerEvent > maxTokensPerEvent:
+		return nil, fmt.Errorf("tokens-per-event %d: want 1 to %d", cfg.TokensPerEvent, maxTokensPerEvent)
+	case cfg.DCGMInterval < 0 || cfg.DCGMInterval > 0 && cfg.DCGMInterval < 10*time.Millisecond:
+		return nil, fmt.Errorf("dcgm-interval %v: want at least 10ms", cfg.DCGMInterval)
+	case cfg.DCGMInterval == 0:
+		cfg.DCGMInterval = dcgmInterval
+	}
+	router, err := NewRouter(cfg.Router, cl.Config.Replicas)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}, router: &sharedRouter{router: router}, http: newHTTPFigures()}
+	if roofline, ok := cl.Engine.Timer.(*Roofline); ok && cl.Layout != nil {
+		s.meter = NewMeter(Builtin(), cl.Layout, roofline)
+	}
 	s.created = s.clock.Start().Unix()
 	s.run = strconv.FormatUint(random.Derive(uint64(s.clock.Start().UnixNano())), 36)
 	for i := range cl.Config.Replicas {
@@ -108,10 +140,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := &replica{srv: s, index: i, engine: e, wake: make(chan struct{}, 1)}
+		r := &replica{srv: s, index: i, engine: e, wake: make(chan struct{}, 1), hists: newEngineHists(cl.Context)}
 		r.settle()
 		s.replicas = append(s.replicas, r)
 	}
+	s.devices.to = s.snapshot()
+	s.devices.from = s.devices.to
 	return s, nil
 }
 
@@ -144,9 +178,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	for _, r := range s.replicas {
 		s.goroutines.Go(func() { r.run(ctx) })
 	}
+	if s.meter != nil {
+		s.goroutines.Go(func() { s.watchDevices(ctx) })
+	}
+	defer s.dropAll()
+	if d := s.cfg.DCGM; d != nil {
+		s.goroutines.Go(func() {
+			// A page less is no reason to end the service; the listener's error is that
+			// of a socket that was closed.
+			_ = s.accept(ctx, d, true)
+		})
+	}
+	return s.accept(ctx, l, false)
+}
+
+// accept answers the connections of l until ctx ends.
+func (s *Server) accept(ctx context.Context, l net.Listener, dcgm bool) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	defer s.dropAll()
 	wait := time.Millisecond
 	for {
 		nc, err := l.Accept()
@@ -167,14 +216,43 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		wait = time.Millisecond
 		c := newConn(s, nc)
+		c.dcgm = dcgm
 		s.counters.connections.Add(1)
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
+		n := len(s.conns)
 		s.mu.Unlock()
+		if n > maxConns {
+			c.refuse(&exchange{handler: "none", began: s.clock.Now()}, false, http.StatusServiceUnavailable, "ServiceUnavailableError", fmt.Sprintf("%d connections are open; no more are taken", maxConns))
+			c.finish()
+			continue
+		}
 		s.goroutines.Go(func() {
 			s.serveConn(ctx, c)
 			c.drop(false)
 		})
+	}
+}
+
+// sharedRouter is a router that many connections use.
+type sharedRouter struct {
+	mu     sync.Mutex // guards router
+	router Router
+}
+
+// pick returns the replica for the sequences of one request.
+func (r *sharedRouter) pick(choices []choice) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.router.Pick(&choices[0].seq)
+}
+
+// left says that so many requests have left a replica.
+func (r *sharedRouter) left(replica, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range n {
+		r.router.Left(replica)
 	}
 }
 
@@ -198,19 +276,21 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 	br := bufio.NewReaderSize(c, 4096)
 	for ctx.Err() == nil {
 		c.left = maxHeader
+		x := exchange{handler: "none", method: "none"}
 		_ = c.nc.SetReadDeadline(time.Now().Add(idleTimeout)) // an error shows at the next read
 		if _, err := br.Peek(1); err != nil {
 			return
 		}
 		_ = c.nc.SetReadDeadline(time.Now().Add(requestTimeout))
 		req, err := http.ReadRequest(br)
+		x.began = s.clock.Now()
 		if err != nil {
 			switch {
 			case errors.Is(err, errTooLong):
-				c.refuse(false, http.StatusRequestHeaderFieldsTooLarge, "BadRequestError", fmt.Sprintf("the header is longer than %d bytes", maxHeader))
+				c.refuse(&x, false, http.StatusRequestHeaderFieldsTooLarge, "BadRequestError", fmt.Sprintf("the header is longer than %d bytes", maxHeader))
 				c.drain()
 			case !isClosed(err):
-				c.refuse(false, http.StatusBadRequest, "BadRequestError", "read request: "+err.Error())
+				c.refuse(&x, false, http.StatusBadRequest, "BadRequestError", "read request: "+err.Error())
 				c.drain()
 			}
 			return
@@ -222,18 +302,25 @@ func (s *Server) serveConn(ctx context.Context, c *conn) {
 		if req.ProtoAtLeast(1, 1) && strings.EqualFold(req.Header.Get("Expect"), "100-continue") {
 			c.send([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 		}
-		body, err := readBody(req)
+		x.handler, x.method = handlerOf(req.URL.Path), methodOf(req.Method)
+		body, held, err := s.readBody(req)
+		x.received = int64(len(body))
 		if err != nil {
-			if errors.Is(err, errTooLong) {
-				c.refuse(false, http.StatusRequestEntityTooLarge, "BadRequestError", fmt.Sprintf("the body is longer than %d bytes", maxBody))
+			s.counters.bodies.Add(-held)
+			if errors.Is(err, errTooMuch) {
+				c.refuse(&x, false, http.StatusServiceUnavailable, "ServiceUnavailableError", fmt.Sprintf("%d bytes of requests are being read; no more are taken", int64(maxBodies)))
+				c.drain()
+			} else if errors.Is(err, errTooLong) {
+				c.refuse(&x, false, http.StatusRequestEntityTooLarge, "BadRequestError", fmt.Sprintf("the body is longer than %d bytes", maxBody))
 				c.drain()
 			} else if !isClosed(err) {
-				c.refuse(false, http.StatusBadRequest, "BadRequestError", "read body: "+err.Error())
+				c.refuse(&x, false, http.StatusBadRequest, "BadRequestError", "read body: "+err.Error())
 				c.drain()
 			}
 			return
 		}
-		a := s.route(c, req, body, keepAlive)
+		a := s.route(c, &x, req, body, keepAlive)
+		s.counters.bodies.Add(-held)
 		if a == nil {
 			if !keepAlive {
 				c.finish()
@@ -276,19 +363,43 @@ func (s *Server) abandon(a *answer) {
 	a.replica.cancel(a)
 }
 
-func readBody(req *http.Request) ([]byte, error) {
-	if req.ContentLength > maxBody {
-		return nil, errTooLong
+var errTooMuch = errors.New("too much is being read")
+
+// readBody reads a body that is not too long, while all bodies that are being read
+// together are not. held is what to give back when the body is done with.
+func (s *Server) readBody(req *http.Request) (body []byte, held int64, err error) {
+	switch {
+	case req.ContentLength > maxBody:
+		return nil, 0, errTooLong
+	case req.Body == http.NoBody:
+		return nil, 0, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
-	if err == nil && len(b) > maxBody {
-		return nil, errTooLong
+	for limited := io.LimitReader(req.Body, maxBody+1); ; {
+		if len(body) == cap(body) {
+			// Grown by doubling; a client's word for the length takes no memory.
+			grown := make([]byte, len(body), max(4096, 2*cap(body)))
+			held += int64(cap(grown) - cap(body))
+			if s.counters.bodies.Add(int64(cap(grown)-cap(body))) > maxBodies {
+				return nil, held, errTooMuch
+			}
+			copy(grown, body)
+			body = grown
+		}
+		n, err := limited.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case len(body) > maxBody:
+			return nil, held, errTooLong
+		case errors.Is(err, io.EOF):
+			return body, held, nil
+		case err != nil:
+			return nil, held, err
+		}
 	}
-	return b, err
 }
 
-// respond sends a whole response.
-func (c *conn) respond(status int, kind string, body []byte, keepAlive bool) {
+// respond sends a whole response to x.
+func (c *conn) respond(x *exchange, status int, kind string, body []byte, keepAlive bool) {
 	h := make([]byte, 0, 256+len(body))
 	h = append(h, "HTTP/1.1 "...)
 	h = strconv.AppendInt(h, int64(status), 10)
@@ -299,6 +410,7 @@ func (c *conn) respond(status int, kind string, body []byte, keepAlive bool) {
 	h = append(h, "\r\n\r\n"...)
 	// A whole answer may be as long as it is; only one is queued at a time.
 	c.sendUpTo(append(h, body...), maxQueued+cap(h))
+	c.srv.http.observe(x, status, c.srv.clock.Now()-x.began, len(body))
 }
 
 func appendHeader(h []byte, kind string, keepAlive bool) []byte {
@@ -312,44 +424,121 @@ func appendHeader(h []byte, kind string, keepAlive bool) []byte {
 }
 
 // refuse sends an error in the form of the OpenAI API.
-func (c *conn) refuse(keepAlive bool, status int, kind, message string) {
+func (c *conn) refuse(x *exchange, keepAlive bool, status int, kind, message string) {
 	c.srv.counters.refused.Add(1)
-	c.respond(status, "application/json", dialect.AppendError(nil, message, kind, status), keepAlive)
+	c.respond(x, status, "application/json", dialect.AppendError(nil, message, kind, status), keepAlive)
+}
+
+// ask is one request to answer.
+type ask struct {
+	*exchange
+	conn      *conn
+	http      *http.Request
+	body      []byte
+	keepAlive bool
+}
+
+func (q *ask) respond(kind string, body []byte) {
+	q.conn.respond(q.exchange, http.StatusOK, kind, body, q.keepAlive)
+}
+
+func (q *ask) refuse(status int, kind, format string, args ...any) {
+	q.conn.refuse(q.exchange, q.keepAlive, status, kind, fmt.Sprintf(format, args...))
+}
+
+func (q *ask) bad(format string, args ...any) {
+	q.refuse(http.StatusBadRequest, "BadRequestError", format, args...)
+}
+
+const (
+	kindText    = "text/plain; charset=utf-8"
+	kindJSON    = "application/json"
+	kindMetrics = "text/plain; version=0.0.4; charset=utf-8"
+)
+
+// routes are the paths with their methods and what answers them; an answer that
+// is still to come is returned.
+var routes = map[string]struct {
+	methods string
+	answer  func(s *Server, q *ask) *answer
+}{
+	"/v1/chat/completions": {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAIChat) }},
+	"/v1/completions":      {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAICompletions) }},
+	"/tokenize":            {"POST", at(func(s *Server, q *ask) { s.tokenize(q) })},
+	"/reset_prefix_cache":  {"POST", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })}, // there is none
+	"/v1/models":           {"GET", at(func(s *Server, q *ask) { q.respond(kindJSON, s.models()) })},
+	"/health":              {"GET", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })},
+	"/ping":                {"GET POST", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })},
+	"/version":             {"GET", at(func(_ *Server, q *ask) { q.respond(kindJSON, []byte(`{"version":"plimsoll-twin"}`)) })},
+	"/load": {"GET", at(func(s *Server, q *ask) {
+		q.respond(kindJSON, fmt.Appendf(nil, `{"server_load":%d}`, s.counters.inFlight.Load()))
+	})},
+	"/metrics": {"GET", at(func(s *Server, q *ask) {
+		if q.conn.dcgm {
+			s.devicePage(q)
+			return
+		}
+		q.respond(kindMetrics, s.appendMetrics(nil))
+	})},
+	"/dcgm/metrics": {"GET", at(func(s *Server, q *ask) { s.devicePage(q) })},
+	"/node/metrics": {"GET", at(func(s *Server, q *ask) { q.respond(kindMetrics, s.appendNode(nil)) })},
+}
+
+// at is for what is answered at once.
+func at(f func(s *Server, q *ask)) func(s *Server, q *ask) *answer {
+	return func(s *Server, q *ask) *answer {
+		f(s, q)
+		return nil
+	}
+}
+
+// handlerOf is the path by which the HTTP figures know a request, and methodOf its
+// method: few, whatever a client sends.
+func handlerOf(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	if _, ok := routes[path]; ok {
+		return path
+	}
+	return "none"
+}
+
+func methodOf(method string) string {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+		return method
+	}
+	return "other"
 }
 
 // route answers a request; an answer that is still to come is returned.
-func (s *Server) route(c *conn, req *http.Request, body []byte, keepAlive bool) *answer {
+func (s *Server) route(c *conn, x *exchange, req *http.Request, body []byte, keepAlive bool) *answer {
+	q := &ask{exchange: x, conn: c, http: req, body: body, keepAlive: keepAlive}
 	path := strings.TrimSuffix(req.URL.Path, "/")
-	methods := map[string]string{
-		"/v1/chat/completions": http.MethodPost, "/v1/completions": http.MethodPost, "/tokenize": http.MethodPost,
-		"/v1/models": http.MethodGet, "/health": http.MethodGet, "/metrics": http.MethodGet, "/version": http.MethodGet,
-	}
-	want, ok := methods[path]
-	if !ok {
-		c.refuse(keepAlive, http.StatusNotFound, "NotFoundError", "no such path: "+req.URL.Path)
+	r, ok := routes[path]
+	if !ok || c.dcgm && path != "/metrics" && path != "/health" {
+		q.refuse(http.StatusNotFound, "NotFoundError", "no such path: %s", req.URL.Path)
 		return nil
 	}
-	if req.Method != want {
-		c.refuse(keepAlive, http.StatusMethodNotAllowed, "MethodNotAllowedError", fmt.Sprintf("%s takes %s, not %s", path, want, req.Method))
+	if !slices.Contains(strings.Fields(r.methods), req.Method) {
+		q.refuse(http.StatusMethodNotAllowed, "MethodNotAllowedError", "%s takes %s, not %s", path, strings.ReplaceAll(r.methods, " ", " or "), req.Method)
 		return nil
 	}
-	switch path {
-	case "/v1/models":
-		c.respond(http.StatusOK, "application/json", dialect.AppendModels(nil, []string{s.model.Name}, s.created), keepAlive)
-	case "/health":
-		c.respond(http.StatusOK, "text/plain; charset=utf-8", nil, keepAlive)
-	case "/version":
-		c.respond(http.StatusOK, "application/json", []byte(`{"version":"plimsoll-twin"}`), keepAlive)
-	case "/metrics":
-		c.respond(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", s.appendMetrics(nil), keepAlive)
-	case "/tokenize":
-		s.tokenize(c, body, keepAlive)
-	case "/v1/chat/completions":
-		return s.generate(c, req, dialect.OpenAIChat, body, keepAlive)
-	case "/v1/completions":
-		return s.generate(c, req, dialect.OpenAICompletions, body, keepAlive)
+	return r.answer(s, q)
+}
+
+func (s *Server) devicePage(q *ask) {
+	if s.meter == nil {
+		q.refuse(http.StatusNotFound, "NotFoundError", "steps of a fixed length (--step) run on no accelerator")
+		return
 	}
-	return nil
+	q.respond(kindMetrics, s.appendDevices(nil))
+}
+
+// models is the model list, with what vLLM adds to it.
+func (s *Server) models() []byte {
+	b := dialect.AppendModels(nil, []string{s.model.Name}, s.created)
+	tail := fmt.Appendf(nil, `,"root":%q,"parent":null,"max_model_len":%d}]}`, s.model.ID, s.context)
+	return append(bytes.TrimSuffix(b, []byte("}]}")), tail...)
 }
 
 // maxChoices bounds the sequences of one request, maxSequences those of a
@@ -357,34 +546,49 @@ func (s *Server) route(c *conn, req *http.Request, body []byte, keepAlive bool) 
 const (
 	maxChoices   = 1024
 	maxSequences = 1 << 18
+	// maxConns bounds the connections, maxBodies the memory of bodies that are being
+	// read.
+	maxConns  = 1 << 17
+	maxBodies = 1 << 30
+	// maxTokensPerEvent keeps a chunk of a stream below the 64 KiB that its header
+	// has room for.
+	maxTokensPerEvent = 1024
 )
 
 // generate starts an answer, or refuses.
-func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []byte, keepAlive bool) *answer {
-	bad := func(format string, args ...any) *answer {
-		c.refuse(keepAlive, http.StatusBadRequest, "BadRequestError", fmt.Sprintf(format, args...))
+func (s *Server) generate(q *ask, api dialect.API) *answer {
+	r, err := dialect.ParseRequest(api, q.body)
+	if err != nil {
+		q.bad("%v", err)
 		return nil
 	}
-	r, err := dialect.ParseRequest(api, body)
-	if err != nil {
-		return bad("%v", err)
-	}
 	if !s.serves(r.Model) {
-		c.refuse(keepAlive, http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name))
+		q.refuse(http.StatusNotFound, "NotFoundError", "The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name)
 		return nil
 	}
 	prompts := promptsOf(api, r)
 	if n := len(prompts) * r.N; n > maxChoices {
-		return bad("%d prompts with n %d are %d sequences; at most %d", len(prompts), r.N, n, maxChoices)
+		q.bad("%d prompts with n %d are %d sequences; at most %d", len(prompts), r.N, n, maxChoices)
+		return nil
 	}
+	tool, err := toolOf(api, r)
+	if err != nil {
+		q.bad("%v", err)
+		return nil
+	}
+	thinks := api == dialect.OpenAIChat && tool == "" && thinkShare(r) > 0
 	a := &answer{
-		conn: c, stream: r.Stream, usage: r.IncludeUsage, runningUsage: r.IncludeUsage && r.ContinuousUsage,
-		chunked: req.ProtoAtLeast(1, 1), keepAlive: keepAlive, done: make(chan struct{}),
+		conn: q.conn, ask: *q.exchange, stream: r.Stream, usage: r.IncludeUsage, runningUsage: r.IncludeUsage && r.ContinuousUsage,
+		chunked: q.http.ProtoAtLeast(1, 1), keepAlive: q.keepAlive, done: make(chan struct{}), n: r.N, reasoning: -1,
+	}
+	if thinks {
+		a.reasoning = 0
 	}
 	a.choices = make([]choice, 0, len(prompts)*r.N)
 	for _, p := range prompts {
 		if p.tokens >= s.context {
-			return bad("This model's maximum context length is %d tokens. However, the prompt has %d tokens, and at least one is needed for the answer.", s.context, p.tokens)
+			q.bad("This model's maximum context length is %d tokens. However, the prompt has %d tokens, and at least one is needed for the answer.", s.context, p.tokens)
+			return nil
 		}
 		limit := r.MaxTokens
 		switch {
@@ -393,33 +597,26 @@ func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []by
 		case limit == 0:
 			limit = s.context - p.tokens
 		case p.tokens+limit > s.context:
-			return bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the prompt, %d in the answer).", s.context, p.tokens+limit, p.tokens, limit)
+			q.bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the prompt, %d in the answer).", s.context, p.tokens+limit, p.tokens, limit)
+			return nil
 		}
 		a.prompt += p.tokens
+		a.limit = max(a.limit, limit)
 		for range r.N {
-			i := len(a.choices)
-			seed := textSeed(s.cfg.Seed, p.text, i)
-			if r.Seed != nil {
-				seed = random.Derive(s.cfg.Seed, uint64(*r.Seed), uint64(i))
-			}
-			output, finish := limit, finishLength
-			if !r.IgnoreEOS {
-				natural := naturalAnswer.Int(random.Stream(seed), 1)
-				if natural = max(natural, r.MinTokens); natural < limit {
-					output, finish = natural, finishStop
-				}
-			}
-			a.choices = append(a.choices, choice{answer: a, index: i, finish: finish, seq: Seq{Prompt: p.tokens, Output: output}, speech: speech{seed: seed, left: output}})
+			c := s.choice(r, p, len(a.choices), limit)
+			c.answer = a
+			c.settle(r, tool, thinks)
+			a.choices = append(a.choices, c)
 		}
 	}
-	a.unfinished = len(a.choices)
+	a.unfinished, a.open = len(a.choices), len(a.choices)
 	if s.counters.sequences.Add(int64(len(a.choices))) > maxSequences {
 		s.counters.sequences.Add(-int64(len(a.choices)))
-		c.refuse(keepAlive, http.StatusServiceUnavailable, "ServiceUnavailableError", fmt.Sprintf("%d sequences are under way or waiting; no more are taken", maxSequences))
+		q.refuse(http.StatusServiceUnavailable, "ServiceUnavailableError", "%d sequences are under way or waiting; no more are taken", maxSequences)
 		return nil
 	}
 	s.counters.inFlight.Add(1)
-	a.replica = s.replicas[s.turn.Add(1)%uint64(len(s.replicas))]
+	a.replica = s.replicas[s.router.pick(a.choices)]
 	id := "cmpl-"
 	if api == dialect.OpenAIChat {
 		id = "chatcmpl-"
@@ -431,15 +628,100 @@ func (s *Server) generate(c *conn, req *http.Request, api dialect.API, body []by
 		if !a.chunked {
 			h = append(h[:0], "HTTP/1.0 200 OK\r\n"...)
 		}
-		h = appendHeader(h, "text/event-stream; charset=utf-8", keepAlive)
+		h = appendHeader(h, "text/event-stream; charset=utf-8", q.keepAlive)
 		h = append(h, "Cache-Control: no-cache\r\n"...)
 		if a.chunked {
 			h = append(h, "Transfer-Encoding: chunked\r\n"...)
 		}
-		c.send(append(h, "\r\n"...))
+		q.conn.send(append(h, "\r\n"...))
 	}
 	a.replica.submit(a)
 	return a
+}
+
+// choice is one sequence for a prompt: its text, and how long it is by itself.
+func (s *Server) choice(r *dialect.ServerRequest, p prompt, index, limit int) choice {
+	seed := textSeed(s.cfg.Seed, p.text, index)
+	if r.Seed != nil {
+		seed = random.Derive(s.cfg.Seed, uint64(*r.Seed), uint64(index))
+	}
+	output, finish := limit, finishLength
+	if !r.IgnoreEOS {
+		natural := naturalAnswer.Int(random.Stream(seed), 1)
+		if natural = max(natural, r.MinTokens); natural < limit {
+			output, finish = natural, finishStop
+		}
+	}
+	return choice{index: index, finish: finish, seed: seed, seq: Seq{Prompt: p.tokens, Output: output}, speech: speech{seed: seed, left: output, cut: -1}}
+}
+
+// callTokens is the least number of tokens of a call that is complete: the name,
+// and arguments that are opened and closed.
+const callTokens = 3
+
+// settle gives the choice the shape that was asked for: a call, reasoning before
+// the answer, an end at a stop text.
+func (c *choice) settle(r *dialect.ServerRequest, tool string, thinks bool) {
+	switch {
+	case tool != "":
+		c.tool = tool
+		if c.finish == finishStop {
+			c.finish = finishCall
+			if c.seq.Output < callTokens {
+				// It was shorter than its limit, if only just.
+				c.finish = finishLength
+			}
+		}
+		return
+	case thinks:
+		// At least one token of each, when there are two.
+		c.thinking = min(max(1, int(thinkShare(r)*float64(c.seq.Output))), c.seq.Output-1)
+		c.speech.skip = c.thinking
+	}
+	if len(r.Stop) > 0 {
+		if n, cut := c.speech.stopAt(r.Stop, c.thinking, c.seq.Output, r.KeepStop); n > 0 {
+			c.finish, c.seq.Output, c.speech.left, c.speech.cut = finishStop, n, max(n, c.speech.left), cut
+		}
+	}
+}
+
+// thinkShare is the share of an answer's tokens that are reasoning, 0 when none
+// was asked for. A guess at what the words mean.
+func thinkShare(r *dialect.ServerRequest) float64 {
+	if r.Thinking != nil && !*r.Thinking {
+		return 0
+	}
+	switch strings.ToLower(r.Effort) {
+	case "none":
+		return 0
+	case "minimal":
+		return 0.1
+	case "low":
+		return 0.25
+	case "medium":
+		return 0.5
+	case "high", "xhigh", "max":
+		return 0.75
+	}
+	if r.Thinking != nil {
+		return 0.5
+	}
+	return 0
+}
+
+// toolOf returns the function to call, "" for an answer in words.
+func toolOf(api dialect.API, r *dialect.ServerRequest) (string, error) {
+	switch {
+	case api != dialect.OpenAIChat || r.ToolName == "" && r.ToolChoice != "required":
+		return "", nil
+	case len(r.ToolNames) == 0:
+		return "", errors.New("tool_choice: a call is asked for, but no function is offered in tools")
+	case r.ToolName == "":
+		return r.ToolNames[0], nil
+	case !slices.Contains(r.ToolNames, r.ToolName):
+		return "", fmt.Errorf("tool_choice: %q is not among the functions offered in tools", r.ToolName)
+	}
+	return r.ToolName, nil
 }
 
 // serves is true for every name of the model that it was asked for or has; no
@@ -479,29 +761,61 @@ func promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
 	return all
 }
 
-// tokenize answers with the number of tokens that a prompt would have.
-func (s *Server) tokenize(c *conn, body []byte, keepAlive bool) {
+// tokenize answers with the tokens that a prompt would have. Their ids are made
+// from their text: equal texts have equal ids, but no id leads back to its text.
+func (s *Server) tokenize(q *ask) {
 	var probe struct {
 		Messages json.RawMessage `json:"messages"`
+		Strings  bool            `json:"return_token_strs"`
 	}
 	api := dialect.OpenAICompletions
-	if json.Unmarshal(body, &probe) == nil && len(probe.Messages) > 0 {
+	if json.Unmarshal(q.body, &probe) == nil && len(probe.Messages) > 0 {
 		api = dialect.OpenAIChat
 	}
-	r, err := dialect.ParseRequest(api, body)
+	r, err := dialect.ParseRequest(api, q.body)
 	if err != nil {
-		c.refuse(keepAlive, http.StatusBadRequest, "BadRequestError", err.Error())
+		q.bad("%v", err)
 		return
 	}
 	if !s.serves(r.Model) {
-		c.refuse(keepAlive, http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name))
+		q.refuse(http.StatusNotFound, "NotFoundError", "The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name)
 		return
 	}
-	count := 0
-	for _, p := range promptsOf(api, r) {
-		count += p.tokens
+	answer := struct {
+		Count   int      `json:"count"`
+		Longest int      `json:"max_model_len"`
+		Tokens  []int    `json:"tokens"`
+		Strings []string `json:"token_strs"`
+	}{Longest: s.context, Tokens: []int{}}
+	add := func(piece string) {
+		answer.Tokens = append(answer.Tokens, int(textSeed(0, piece, 0)%uint64(s.model.Vocab)))
+		if probe.Strings {
+			answer.Strings = append(answer.Strings, piece)
+		}
 	}
-	c.respond(http.StatusOK, "application/json", fmt.Appendf(nil, `{"count":%d,"max_model_len":%d}`, count, s.context), keepAlive)
+	for _, p := range promptsOf(api, r) {
+		answer.Count += p.tokens
+		// What a template or an id stands for has no text.
+		text, n := p.text, 0
+		if api == dialect.OpenAIChat {
+			text = ""
+			for _, m := range r.Messages {
+				text += m.Text
+			}
+		}
+		for ; text != "" && n < p.tokens; n++ {
+			add(text[:nextPiece(text)])
+			text = text[nextPiece(text):]
+		}
+		for ; n < p.tokens; n++ {
+			add("")
+		}
+	}
+	b, err := json.Marshal(answer)
+	if err != nil {
+		panic("BUG: write tokens: " + err.Error())
+	}
+	q.respond(kindJSON, b)
 }
 
 // Stats is what a server did so far.
@@ -515,9 +829,11 @@ type Stats struct {
 	PromptTokens, OutputTokens     int64
 	Preemptions, Steps             int64
 	// Late is how long after its scheduled end each step's first token was
-	// written, in ns; Rebased how often a replica gave up catching up.
-	Late    *histogram.Histogram
-	Rebased int64
+	// written, in ns, LateLast the same of its last token; Rebased how often a
+	// replica gave up catching up.
+	Late     *histogram.Histogram
+	LateLast *histogram.Histogram
+	Rebased  int64
 }
 
 // Stats returns the totals over all replicas. It may be called at any time.
@@ -526,7 +842,7 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Connections: c.connections.Load(), Requests: c.requests.Load(), Refused: c.refused.Load(),
 		InFlight: c.inFlight.Load(), Aborted: c.aborted.Load(), SlowClients: c.slowClients.Load(),
-		Late: new(histogram.Histogram),
+		Late: new(histogram.Histogram), LateLast: new(histogram.Histogram),
 	}
 	for _, r := range s.replicas {
 		st.Running += r.state.running.Load()
@@ -538,6 +854,7 @@ func (s *Server) Stats() Stats {
 		st.Rebased += r.state.rebased.Load()
 		r.logMu.Lock()
 		st.Late.Merge(&r.late)
+		st.LateLast.Merge(&r.last)
 		r.logMu.Unlock()
 	}
 	return st

@@ -331,11 +331,11 @@ func TestOtherPaths(t *testing.T) {
 	}
 	post(t, url+"/v1/completions", `{"prompt":"a few words","max_tokens":20,"ignore_eos":true}`)
 	want := []string{
-		`vllm:num_requests_running{engine="0",model_name="qwen3-8b"} 0`,
-		`vllm:prompt_tokens_total{engine="0",model_name="qwen3-8b"} 3`,
-		`vllm:generation_tokens_total{engine="0",model_name="qwen3-8b"} 20`,
-		`vllm:kv_cache_usage_perc{engine="0",model_name="qwen3-8b"} 0`,
-		`vllm:request_success_total{engine="0",model_name="qwen3-8b",finished_reason="length"} 1`,
+		`vllm:num_requests_running{engine="0",model_name="qwen3-8b"} 0.0`,
+		`vllm:prompt_tokens_total{engine="0",model_name="qwen3-8b"} 3.0`,
+		`vllm:generation_tokens_total{engine="0",model_name="qwen3-8b"} 20.0`,
+		`vllm:kv_cache_usage_perc{engine="0",model_name="qwen3-8b"} 0.0`,
+		`vllm:request_success_total{engine="0",finished_reason="length",model_name="qwen3-8b"} 1.0`,
 	}
 	got := get("/metrics")
 	for _, w := range want {

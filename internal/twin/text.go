@@ -1,6 +1,8 @@
 package twin
 
 import (
+	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -69,19 +71,28 @@ const (
 	templateMessageTokens = 5
 )
 
-// speechTokens is how many tokens of an answer are made at a time.
-const speechTokens = 512
+// speechTokens is how many tokens of an answer are made at a time, saltTokens how
+// many the generator starts a text with to make it unlike any other: eight words
+// and a full stop, which make no sentence.
+const (
+	speechTokens = 512
+	saltTokens   = 9
+)
 
-// speech makes an answer's text piece by piece: everyday words, the same for the
-// same seed. It holds only the part that is being sent.
+// speech makes an answer's text piece by piece: sentences of everyday words, the
+// same for the same seed. It holds only the part that is being sent.
 type speech struct {
 	seed uint64
 	left int // tokens not yet made into text
 	part uint64
 	text string // not yet sent
+	// cut is how many bytes are said after skip tokens and before a stop text;
+	// below 0, all are.
+	cut, skip int
 }
 
-// next returns the next piece of text, one token with the space before it.
+// next returns the next piece of text, one token with the space before it, empty
+// after the cut.
 func (s *speech) next() string {
 	if s.text == "" {
 		n := min(s.left, speechTokens)
@@ -89,18 +100,63 @@ func (s *speech) next() string {
 			panic("BUG: an answer went on after its last token")
 		}
 		s.left -= n
-		b := make([]byte, 0, 8*n)
-		if s.part > 0 {
-			b = append(b, ' ')
+		p := message.Part{Generator: workload.WordsGenerator, Seed: random.Derive(s.seed, s.part), Tokens: n + saltTokens}
+		text := string(workload.Words{}.AppendText(make([]byte, 0, 8*(n+saltTokens)), &p))
+		for range saltTokens {
+			text = text[nextPiece(text):]
 		}
-		p := message.Part{Generator: workload.WordsGenerator, Seed: random.Derive(s.seed, s.part), Tokens: n}
-		s.text = string(workload.Words{}.AppendText(b, &p))
+		if s.part == 0 {
+			text = strings.TrimPrefix(text, " ")
+		}
+		s.text = text
 		s.part++
 	}
 	n := nextPiece(s.text)
 	piece := s.text[:n]
 	s.text = s.text[n:]
+	if s.skip > 0 {
+		s.skip--
+	} else if s.cut >= 0 {
+		piece = piece[:min(len(piece), s.cut)]
+		s.cut -= len(piece)
+	}
 	return piece
+}
+
+// stopAt returns at which of limit tokens, after the first skip, the text holds
+// one of the stop texts for the first time, 0 for never, and where to cut the text
+// behind the skipped tokens. keep leaves the stop text in.
+func (s speech) stopAt(stops []string, skip, limit int, keep bool) (tokens, cut int) {
+	longest := 0
+	for _, stop := range stops {
+		longest = max(longest, len(stop))
+	}
+	if longest == 0 {
+		return 0, -1
+	}
+	s.cut = -1
+	var text []byte
+	for i := range limit {
+		piece := s.next()
+		if i < skip {
+			continue
+		}
+		from := max(0, len(text)-longest+1)
+		text = append(text, piece...)
+		at, end := -1, 0
+		for _, stop := range stops {
+			if j := bytes.Index(text[from:], []byte(stop)); stop != "" && j >= 0 && (at < 0 || from+j < at) {
+				at, end = from+j, from+j+len(stop)
+			}
+		}
+		if at >= 0 {
+			if keep {
+				at = end
+			}
+			return i + 1, at
+		}
+	}
+	return 0, -1
 }
 
 // An answer that nobody prescribes a length for has a length drawn from its

@@ -2,7 +2,10 @@
 
 package twin
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // writeNow writes what the kernel takes of p without waiting and returns how
 // much that was, -1 on an error. The descriptor is the runtime's and does not
@@ -20,4 +23,13 @@ func writeNow(fd uintptr, p []byte) int {
 			return -1
 		}
 	}
+}
+
+// processTime returns the processor time that this process has taken.
+func processTime() (time.Duration, bool) {
+	var ru syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err != nil {
+		return 0, false
+	}
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), true
 }
