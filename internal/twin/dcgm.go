@@ -16,7 +16,7 @@ const (
 	// steps; in a step basePower, and more with the shares of bandwidth and
 	// arithmetic in use, up to all of it. Base and memory are a fit to an A100's
 	// decoding; arithmetic is set so that a prefill draws all of it; idle is a guess.
-	idlePower, basePower, memoryPower, tensorPower = 0.12, 0.29, 0.66, 0.9
+	idlePower, basePower, memoryPower, tensorPower = 0.12, 0.29, 0.66, 1
 	// Temperature in C without and with all the power: guesses.
 	coolestGPU, hottestGPU = 28, 72
 	// reservedShare is the part of the memory that the driver keeps.

@@ -3,7 +3,6 @@ package twin
 import (
 	"context"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,10 +76,10 @@ type answer struct {
 	prompt  int
 	limit   int // max_tokens
 	n       int // choices per prompt
-	// open is the number of choices that have not finished, longest the length of
-	// the longest that has.
-	open, longest int
-	choices       []choice
+	// leaving is the number of choices in the engine, open that of those that have
+	// not finished, longest the length of the longest that has.
+	leaving, open, longest int
+	choices                []choice
 	// unfinished is the number of choices that go on, completion the number of
 	// tokens made, reasoning that of those which were thought, -1 when none were
 	// asked for; all are the engine goroutine's.
@@ -228,7 +227,7 @@ func (r *replica) take(start float64) {
 		n++
 		if a.gone.Load() {
 			r.state.abort.Add(int64(len(a.choices)))
-			r.srv.router.left(r.index, len(a.choices))
+			r.srv.router.left(r.index)
 			continue
 		}
 		for i := range a.choices {
@@ -279,7 +278,9 @@ func (r *replica) settle() {
 				r.hists[histChoices].observe(float64(a.n), 1)
 			}
 		}
-		r.srv.router.left(r.index, 1)
+		if a.leaving--; a.leaving == 0 {
+			r.srv.router.left(r.index)
+		}
 		if len(r.accounts) < accountsKept {
 			r.accounts = append(r.accounts, c.seq.Account)
 		} else {
@@ -324,7 +325,10 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 		r.gaps = append(r.gaps, gap{ns, 1})
 	}
 	c.last = r.end
-	piece := c.speech.next()
+	piece := ""
+	if c.tool == "" || index > 0 { // the first token of a call is its function
+		piece = c.speech.next()
+	}
 	a.completion++
 	if index < c.thinking {
 		a.reasoning++
@@ -410,7 +414,7 @@ func (c *choice) argument(piece string, index int, last bool) string {
 	case index == 0:
 		return ""
 	case index == 1:
-		piece = `{"text": "` + strings.TrimPrefix(piece, " ")
+		piece = `{"text": "` + piece
 	}
 	if last && c.finish != finishLength {
 		piece += `"}`

@@ -247,13 +247,11 @@ func (r *sharedRouter) pick(choices []choice) int {
 	return r.router.Pick(&choices[0].seq)
 }
 
-// left says that so many requests have left a replica.
-func (r *sharedRouter) left(replica, n int) {
+// left says that a request has left a replica.
+func (r *sharedRouter) left(replica int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for range n {
-		r.router.Left(replica)
-	}
+	r.router.Left(replica)
 }
 
 func (s *Server) dropAll() {
@@ -609,7 +607,7 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 			a.choices = append(a.choices, c)
 		}
 	}
-	a.unfinished, a.open = len(a.choices), len(a.choices)
+	a.unfinished, a.open, a.leaving = len(a.choices), len(a.choices), len(a.choices)
 	if s.counters.sequences.Add(int64(len(a.choices))) > maxSequences {
 		s.counters.sequences.Add(-int64(len(a.choices)))
 		q.refuse(http.StatusServiceUnavailable, "ServiceUnavailableError", "%d sequences are under way or waiting; no more are taken", maxSequences)
@@ -680,7 +678,7 @@ func (c *choice) settle(r *dialect.ServerRequest, tool string, thinks bool) {
 	}
 	if len(r.Stop) > 0 {
 		if n, cut := c.speech.stopAt(r.Stop, c.thinking, c.seq.Output, r.KeepStop); n > 0 {
-			c.finish, c.seq.Output, c.speech.left, c.speech.cut = finishStop, n, max(n, c.speech.left), cut
+			c.finish, c.seq.Output, c.speech.cut = finishStop, n, cut
 		}
 	}
 }

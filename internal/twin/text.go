@@ -73,54 +73,66 @@ const (
 
 // speechTokens is how many tokens of an answer are made at a time, saltTokens how
 // many the generator starts a text with to make it unlike any other: eight words
-// and a full stop, which make no sentence.
+// and a full stop, which make no sentence. It ends a text with what fills it up,
+// no more than speechFill bytes, which makes none either.
 const (
-	speechTokens = 512
+	speechTokens = 320
 	saltTokens   = 9
+	speechFill   = 300
 )
 
 // speech makes an answer's text piece by piece: sentences of everyday words, the
-// same for the same seed. It holds only the part that is being sent.
+// same for the same seed, however long it gets. It holds only the part that is
+// being sent.
 type speech struct {
 	seed uint64
-	left int // tokens not yet made into text
+	left int // tokens not yet said
 	part uint64
-	text string // not yet sent
-	// cut is how many bytes are said after skip tokens and before a stop text;
-	// below 0, all are.
-	cut, skip int
+	text string // not yet said
+	// After skip tokens a new text starts, of which cut bytes are said before a stop
+	// text; below 0, all are.
+	skip, cut int
 }
 
 // next returns the next piece of text, one token with the space before it, empty
 // after the cut.
 func (s *speech) next() string {
+	if s.left--; s.left < 0 {
+		panic("BUG: an answer went on after its last token")
+	}
 	if s.text == "" {
-		n := min(s.left, speechTokens)
-		if n == 0 {
-			panic("BUG: an answer went on after its last token")
-		}
-		s.left -= n
-		p := message.Part{Generator: workload.WordsGenerator, Seed: random.Derive(s.seed, s.part), Tokens: n + saltTokens}
-		text := string(workload.Words{}.AppendText(make([]byte, 0, 8*(n+saltTokens)), &p))
-		for range saltTokens {
-			text = text[nextPiece(text):]
-		}
-		if s.part == 0 {
-			text = strings.TrimPrefix(text, " ")
-		}
-		s.text = text
-		s.part++
+		s.text = s.sentences()
 	}
 	n := nextPiece(s.text)
 	piece := s.text[:n]
 	s.text = s.text[n:]
-	if s.skip > 0 {
+	switch {
+	case s.skip > 1:
 		s.skip--
-	} else if s.cut >= 0 {
+	case s.skip == 1:
+		s.skip = 0
+		s.text = strings.TrimPrefix(s.sentences(), " ")
+	case s.cut >= 0:
 		piece = piece[:min(len(piece), s.cut)]
 		s.cut -= len(piece)
 	}
 	return piece
+}
+
+// sentences makes the next part of the text: whole sentences, with a space before
+// each but the first.
+func (s *speech) sentences() string {
+	p := message.Part{Generator: workload.WordsGenerator, Seed: random.Derive(s.seed, s.part), Tokens: speechTokens}
+	text := string(workload.Words{}.AppendText(make([]byte, 0, 8*speechTokens), &p))
+	for range saltTokens {
+		text = text[nextPiece(text):]
+	}
+	text = text[:strings.LastIndexByte(text[:len(text)-speechFill], '.')+1]
+	if s.part == 0 {
+		text = strings.TrimPrefix(text, " ")
+	}
+	s.part++
+	return text
 }
 
 // stopAt returns at which of limit tokens, after the first skip, the text holds
@@ -134,7 +146,7 @@ func (s speech) stopAt(stops []string, skip, limit int, keep bool) (tokens, cut 
 	if longest == 0 {
 		return 0, -1
 	}
-	s.cut = -1
+	s.skip, s.cut = skip, -1
 	var text []byte
 	for i := range limit {
 		piece := s.next()
