@@ -172,9 +172,8 @@ func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction,
 func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 	in := &p.input
 	var err error
-	if len(p.plan) == 1 && p.plan[0].Duration > 0 && p.cfg.Root == "" && p.cfg.Each == nil {
-		in.Steps = planned(p.plan, 0)
-		in.Steps[0].Complete = true
+	if start, end, ok := twin.FirstWindow(&p.twin); ok && len(p.plan) == 1 && p.cfg.Root == "" && p.cfg.Each == nil {
+		in.Steps = []stats.StepInput{{Users: p.plan[0].Users, Rate: p.plan[0].Rate, Start: start, End: end, Complete: true}}
 	} else if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {
 		return nil, err
 	}

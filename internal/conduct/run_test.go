@@ -48,7 +48,7 @@ func serveTwin(t *testing.T) string {
 }
 
 // plan reads a scenario from PATH=VALUE settings.
-func plan(t *testing.T, sets ...string) *scenario.Scenario {
+func plan(t testing.TB, sets ...string) *scenario.Scenario {
 	t.Helper()
 	var src scenario.Source
 	for _, text := range sets {

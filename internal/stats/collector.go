@@ -31,6 +31,8 @@ type Collector struct {
 	tokens, events int64
 	wantITL        bool
 	lastEnd        int64
+	// scratch is what samples returned last, for the next to use again.
+	scratch []sample
 }
 
 // group counts what needs no distribution, of one workload in one step.
@@ -503,7 +505,11 @@ func (c *Collector) sessionGrids() []grid {
 		session  uint64
 		from, to int64
 	}
-	var lives []life
+	n := 0
+	for _, k := range c.chunks {
+		n += k.n
+	}
+	lives := make([]life, 0, n)
 	for _, k := range c.chunks {
 		for i := range k.n {
 			if k.scheduled[i] == record.Unset {

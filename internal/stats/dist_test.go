@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"plimsoll/internal/histogram"
 )
 
@@ -232,4 +234,40 @@ func TestBlockingNeedsLongBlocks(t *testing.T) {
 	if got := blockingFor(0, []int64{0}); got.join != 0 {
 		t.Errorf("an empty window joins %d blocks", got.join)
 	}
+}
+
+// Large samples are sorted by their digits, to the same order.
+func TestSortSamples(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{0, 1, 100, radixFrom - 1, radixFrom, 3 * radixFrom}).Draw(t, "n")
+		whole := rapid.Bool().Draw(t, "whole")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		s := make([]sample, n, n*rapid.IntRange(1, 3).Draw(t, "room"))
+		sums := map[float64]int{}
+		for i := range s {
+			v := r.NormFloat64() * math.Exp(20*r.Float64())
+			if whole {
+				v = math.Round(v)
+			}
+			s[i] = sample{v, uint16(r.IntN(64))}
+			sums[v] += int(s[i].block)
+		}
+		want := make([]float64, n)
+		for i := range s {
+			want[i] = s[i].v
+		}
+		slices.Sort(want)
+		sortSamples(s)
+		for i := range s {
+			if s[i].v != want[i] {
+				t.Fatalf("value %d of %d is %v, want %v", i, n, s[i].v, want[i])
+			}
+			sums[s[i].v] -= int(s[i].block)
+		}
+		for v, sum := range sums {
+			if sum != 0 {
+				t.Fatalf("the blocks of %v have changed", v)
+			}
+		}
+	})
 }

@@ -118,7 +118,7 @@ func (m *group) merge(g *group, at int) {
 }
 
 // samples returns metric m of the requests scheduled in the chosen windows,
-// only the ok ones unless all is set.
+// only the ok ones unless all is set. They are valid until the next call.
 func (c *Collector) samples(p part, m metric, all bool) []sample {
 	n := 0
 	if p.step < 0 && p.workload < 0 {
@@ -126,7 +126,10 @@ func (c *Collector) samples(p part, m metric, all bool) []sample {
 			n += k.n
 		}
 	}
-	out := make([]sample, 0, n)
+	out := c.scratch[:0]
+	if cap(out) < 2*n {
+		out = make([]sample, 0, 2*n) // twice, so that there is room to sort
+	}
 	c.rows(p, func(k *chunk, i int, block uint16) {
 		if all || k.status[i] == record.OK {
 			if v, ok := k.value(m, i); ok {
@@ -134,6 +137,7 @@ func (c *Collector) samples(p part, m metric, all bool) []sample {
 			}
 		}
 	})
+	c.scratch = out
 	return out
 }
 
@@ -178,6 +182,7 @@ func (c *Collector) figures(p part) *figures {
 	if len(windows)*windowBlocks < math.MaxUint16 {
 		f.blocking = blockingFor(mean, windows)
 	}
+	e2eDist := distOf(e2e, perMS, f.blocking)
 	f.Requests = f.group.requests()
 	f.Tokens = c.tokenFigures(f.group, f.window)
 
@@ -185,7 +190,7 @@ func (c *Collector) figures(p part) *figures {
 	itls := mergeBlocks(f.group.itls, f.group.itlsBuffered)
 	f.Latency = Latency{
 		TTFT: ms(mTTFT), TTFTFromSchedule: ms(mTTFTFromSchedule), TTFC: ms(mTTFC), TTLT: ms(mTTLT),
-		E2E: distOf(e2e, perMS, f.blocking), E2EFromSchedule: ms(mE2EFromSchedule), TPOT: ms(mTPOT),
+		E2E: e2eDist, E2EFromSchedule: ms(mE2EFromSchedule), TPOT: ms(mTPOT),
 		ITL:      distOfHistograms(itls, f.group.itlRequests, perMS, f.blocking),
 		EventGap: distOfHistograms(f.group.gaps, f.group.gapRequests, perMS, f.blocking),
 		Connect:  ms(mConnect), Upload: ms(mUpload), Retrieval: ms(mRetrieval),
@@ -297,6 +302,7 @@ func (c *Collector) loadPart(p part, f *figures, sessions []grid) LoadPart {
 func (c *Collector) Summary() *Summary {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { c.scratch = nil }()
 	s := &Summary{
 		Schema: SummarySchemaName,
 		Run:    RunPart{ID: c.in.ID, Name: c.in.Name, Started: c.in.Started.UTC().Format(time.RFC3339Nano)},

@@ -141,6 +141,9 @@ const contextEvery = 4096
 // machine does. It runs on the calling goroutine. An error is of the
 // configuration; when ctx ends, the prediction says so.
 func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
+	if cfg.Sink == nil {
+		panic("BUG: twin.PredictConfig without a sink")
+	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -175,8 +178,8 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 
 func (c *PredictConfig) check() error {
 	switch {
-	case c.Cluster == nil, c.Population == nil, c.Sink == nil:
-		panic("BUG: twin.PredictConfig without cluster, population or sink")
+	case c.Cluster == nil, c.Population == nil:
+		panic("BUG: twin.PredictConfig without cluster or population")
 	case len(c.Steps) == 0:
 		return errors.New("steps: none is given")
 	}
@@ -798,33 +801,55 @@ func (d *driver) finish(u *session) {
 func (d *driver) open() {
 	s := d.step
 	c := &s.res.Step
-	schedule := func() *pace.Schedule {
-		gaps, err := pace.ByName(c.Arrival, random.Derive(d.cfg.Seed, labelArrivals, uint64(s.res.Index)))
-		if err != nil {
-			panic("BUG: " + err.Error()) // the configuration was checked
-		}
-		return pace.New(gaps, pace.Rate(c.Rate))
-	}
-	s.schedule, s.end = schedule(), math.MaxInt64
-	if c.Duration > 0 {
-		s.end = int64(c.Warmup) + int64(c.Duration)
-	} else {
-		// The window ends where the arrival after its last would be.
-		look := schedule()
-		for n := 0; n <= c.Requests; {
-			t, ok := look.Next()
-			if !ok {
-				break
-			}
-			if t >= int64(c.Warmup) {
-				n++
-			}
-			s.end = t
-		}
+	s.schedule, s.end = c.schedule(d.cfg.Seed, s.res.Index), c.end(d.cfg.Seed, s.res.Index)
+	if c.Requests > 0 {
 		s.res.SteadyEnd = s.res.Start + s.end
 	}
 	s.coming = true
 	d.nextArrival()
+}
+
+// schedule returns the arrivals of a step of an open loop from the first on.
+func (s *Step) schedule(seed uint64, index uint32) *pace.Schedule {
+	gaps, err := pace.ByName(s.Arrival, random.Derive(seed, labelArrivals, uint64(index)))
+	if err != nil {
+		panic("BUG: " + err.Error()) // the configuration was checked
+	}
+	return pace.New(gaps, pace.Rate(s.Rate))
+}
+
+// end is when the schedule of an open loop ends, in ns from the step's start.
+func (s *Step) end(seed uint64, index uint32) int64 {
+	if s.Duration > 0 {
+		return int64(s.Warmup) + int64(s.Duration)
+	}
+	// The window ends where the arrival after its last would be.
+	end := int64(math.MaxInt64)
+	look := s.schedule(seed, index)
+	for n := 0; n <= s.Requests; {
+		t, ok := look.Next()
+		if !ok {
+			break
+		}
+		if t >= int64(s.Warmup) {
+			n++
+		}
+		end = t
+	}
+	return end
+}
+
+// FirstWindow returns the steady window of the first step of cfg, if it is known
+// before anything runs: unless it ends with the answer to the last request.
+func FirstWindow(cfg *PredictConfig) (start, end int64, ok bool) {
+	if cfg.check() != nil {
+		return 0, 0, false
+	}
+	s := &cfg.Steps[0]
+	if s.Duration == 0 && s.Rate == 0 {
+		return 0, 0, false
+	}
+	return int64(s.Warmup), s.end(cfg.Seed, 0), true
 }
 
 // nextArrival puts the next arrival on the agenda.
