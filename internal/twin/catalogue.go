@@ -262,7 +262,10 @@ func readCatalogue() (*Catalogue, error) {
 			return nil, err
 		}
 	}
-	c := &Catalogue{Models: models.Models, GPUs: gpus.GPUs, Engines: engines.Engines, Sources: map[string]string{}}
+	c := &Catalogue{
+		Models: models.Models, GPUs: gpus.GPUs, Engines: engines.Engines,
+		Sources: map[string]string{userSource: "the user's own file"},
+	}
 	c.defaults = gpus.Defaults
 	for _, m := range []map[string]string{gpus.Sources, models.Sources, engines.Sources} {
 		for k, v := range m {
@@ -275,8 +278,13 @@ func readCatalogue() (*Catalogue, error) {
 	return c, nil
 }
 
-// Model finds a model by name, Hugging Face id or alias, however it is spelled.
+// Model finds a model by name, Hugging Face id or alias, however it is spelled. A
+// path is of the user's own: YAML in the catalogue's form, a config.json of Hugging
+// Face, or a folder with one.
 func (c *Catalogue) Model(name string) (*Model, error) {
+	if file, ok := fileOf(name); ok {
+		return readModel(file)
+	}
 	names := make([][]string, len(c.Models))
 	for i := range c.Models {
 		m := &c.Models[i]
@@ -289,8 +297,12 @@ func (c *Catalogue) Model(name string) (*Model, error) {
 	return &c.Models[i], nil
 }
 
-// GPU finds an accelerator by name or alias, however it is spelled.
+// GPU finds an accelerator by name or alias, however it is spelled. A path is of
+// the user's own YAML in the catalogue's form.
 func (c *Catalogue) GPU(name string) (*GPU, error) {
+	if file, ok := fileOf(name); ok {
+		return readGPU(file)
+	}
 	names := make([][]string, len(c.GPUs))
 	for i := range c.GPUs {
 		g := &c.GPUs[i]

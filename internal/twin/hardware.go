@@ -366,12 +366,15 @@ func (m *Model) check() error {
 		return fmt.Errorf("model %s: %s must be given and above 0", m.Name, strings.Join(missing, ", "))
 	case a.Kind == GQA && a.Heads%a.KVHeads != 0:
 		return fmt.Errorf("model %s: %d attention heads do not divide over %d KV heads", m.Name, a.Heads, a.KVHeads)
+	case a.WindowLayers < 0 || f.DenseLayers < 0 || f.Shared < 0 || a.QueryRank < 0 || a.IndexHeads < 0 || a.ValueDim < 0:
+		return fmt.Errorf("model %s: sizes below 0", m.Name)
 	case a.WindowLayers > m.Layers || f.DenseLayers > m.Layers:
 		return fmt.Errorf("model %s: %d window and %d dense layers of %d", m.Name, a.WindowLayers, f.DenseLayers, m.Layers)
 	case f.Active > f.Experts:
 		return fmt.Errorf("model %s: %d of %d experts active", m.Name, f.Active, f.Experts)
 	case m.Layers > 10_000 || m.Hidden > 1<<20 || m.Vocab > 1<<24 || m.Context > 1<<30 || a.Heads > 1<<14 || a.HeadDim > 1<<14 ||
-		f.Width > 1<<22 || f.Experts > 1<<14 || f.ExpertWidth > 1<<22:
+		f.Width > 1<<22 || f.Experts > 1<<14 || f.ExpertWidth > 1<<22 || f.Shared > 1<<10 || a.Window > 1<<24 || a.TopK > 1<<24 ||
+		max(a.KVRank, a.QueryRank, a.RopeDim, a.ValueDim, a.IndexHeads, a.IndexDim) > 1<<16:
 		return fmt.Errorf("model %s: its sizes are beyond any model", m.Name)
 	}
 	return nil
