@@ -40,6 +40,18 @@ type Seq struct {
 	// Prompt is the number of prompt tokens, Output that of tokens to generate;
 	// both at least 1.
 	Prompt, Output int
+	// Limit is the longest that the answer might have become as far as the engine
+	// knows (max_tokens); 0 is Output.
+	Limit int
+	// Priority orders sequences in an engine that serves by priority, the lowest
+	// first.
+	Priority int
+	// Content says what the prompt's text is, from its beginning; what it leaves
+	// open is like no other text. Nil is a prompt that shares nothing. It belongs to
+	// the engine with the sequence. Answer names the text that is generated, 0 for
+	// one that nobody sends back. Texts with another Salt are never equal.
+	Content      []Extent
+	Answer, Salt uint64
 	// Owner is the driver's.
 	Owner any
 	// Account is written by the engine, Arrival by the driver.
@@ -59,6 +71,15 @@ type Seq struct {
 	// planned is the chunk of the current step.
 	planned int
 	cancel  bool
+
+	// What it holds of the prefix cache: held up to the cached-th block, which is
+	// the end of text and in the sequence's tokens at at. own names the parts of it
+	// that nobody else has.
+	held   []holding
+	text   *passage
+	cached int
+	at     cursor
+	own    uint64
 
 	next, prev *Seq // in running or waiting
 	heap       int  // index in the finish heap
