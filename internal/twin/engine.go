@@ -12,8 +12,17 @@ type EngineConfig struct {
 	// MaxNumSeqs bounds the sequences that run at once, MaxNumBatchedTokens the
 	// tokens of one step; the second may not be below the first.
 	MaxNumSeqs, MaxNumBatchedTokens int
-	// Blocks is the number of KV blocks of 16 tokens.
-	Blocks int
+	// Blocks is the number of KV blocks that sequences can have, BlockTokens their
+	// size in tokens; 0 is 16.
+	Blocks, BlockTokens int
+	// PrefixCache keeps full blocks for other sequences that begin alike.
+	PrefixCache bool
+	// Policy is whose scheduler it is; empty is VLLM.
+	Policy Policy
+	// ByPriority serves sequences by Priority, then arrival, and takes the memory of
+	// the one that would be served last; else first come is first served. Of VLLM
+	// only.
+	ByPriority bool
 	// LongPrefill caps one sequence's chunk in a step; 0 is no cap.
 	LongPrefill int
 	// WholePrompts turns chunked prefill off: a prompt waits for a step that can
@@ -31,7 +40,8 @@ const Unlimited = 1 << 40
 // semantics of vLLM's V1 scheduler: one token budget per step, running sequences
 // first in order of admission, chunked prefill, waiting sequences only when
 // nothing was preempted, whole prompts reserved before admission, preemption of
-// the last running sequence by recompute.
+// the last running sequence by recompute, full blocks cached for prompts that
+// begin alike. What other policies do instead is in policy.go.
 //
 // It has no clock and no goroutine: the driver calls Begin, lets the returned
 // time pass, and calls End. Work per step grows with chunks and finishes, not
@@ -40,20 +50,23 @@ const Unlimited = 1 << 40
 type Engine struct {
 	cfg       EngineConfig
 	watermark int
+	kvPool
 
 	running, waiting seqList
 	// chunks are the running sequences whose prompt is not done, in order.
 	chunks []*Seq
 	finish finishHeap
-	free   int
+	// promised is how many of the free blocks are kept for running sequences, under
+	// a policy that reserves.
+	promised int
 	// tick counts the steps that have ended.
 	tick int64
 	// decodes and kv are the number of decoding sequences and the sum of their
-	// computed tokens. phase[(p+tick) mod 16] counts those that need a block in
+	// computed tokens. phase[(p+tick) mod block] counts those that need a block in
 	// this step; p is fixed while a sequence decodes.
 	decodes int
 	kv      int64
-	phase   [blockTokens]int
+	phase   []int
 	// For a timer with a window: the sum of the decoding sequences' computed tokens,
 	// each cut to it, the number of those below it, and how many of them reach it
 	// at which tick, modulo the ring's length.
@@ -64,12 +77,23 @@ type Engine struct {
 
 	cancels  []*Seq
 	stepping bool
-	// preempted is whether the step under way took somebody's memory.
-	preempted bool
-	began     float64
-	batch     Batch
-	plan      []*Seq // the sequences whose chunk is in this step
-	done      []*Seq // the sequences that the last step finished
+	// preempted is whether the step under way took somebody's memory, alone whether
+	// it is one of prompts, beside which nobody decodes.
+	preempted, alone bool
+	began            float64
+	batch            Batch
+	plan             []*Seq // the sequences whose chunk is in this step
+	done             []*Seq // the sequences that the last step finished
+
+	// stalled are the sequences that decode, but not in the step under way.
+	stalled []*Seq
+	// blocked is the head of the queue when it was found not to fit, for want of
+	// wanted free blocks. Only more of them help it as long as changes is the same:
+	// nobody has come, gone or cached anything since.
+	blocked             *Seq
+	wanted              int
+	changes, blockedWas int64
+	sglang              sglang
 
 	// Counters are totals since the start.
 	Counters Counters
@@ -83,6 +107,9 @@ type Counters struct {
 	// ComputedTokens counts all tokens that went through the model, those
 	// computed again included.
 	ComputedTokens int64
+	// PrefixQueries counts the prompt tokens that were looked up in the prefix
+	// cache, PrefixHits those found there; both once per sequence.
+	PrefixQueries, PrefixHits int64
 }
 
 // NewEngine checks the configuration and returns an empty engine.
@@ -101,7 +128,20 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	case !(cfg.Watermark >= 0 && cfg.Watermark < 1):
 		return nil, fmt.Errorf("watermark %v: want a share in [0, 1)", cfg.Watermark)
 	}
-	e := &Engine{cfg: cfg, free: cfg.Blocks, watermark: int(cfg.Watermark * float64(cfg.Blocks))}
+	if cfg.BlockTokens == 0 {
+		cfg.BlockTokens = blockTokens
+	}
+	if cfg.BlockTokens < 1 {
+		return nil, fmt.Errorf("KV blocks of %d tokens: want at least 1", cfg.BlockTokens)
+	}
+	if err := cfg.checkPolicy(); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, kvPool: newPool(cfg.Blocks, cfg.BlockTokens, cfg.PrefixCache),
+		watermark: int(cfg.Watermark * float64(cfg.Blocks)), phase: make([]int, cfg.BlockTokens),
+		sglang: sglang{ratio: tokenRatio},
+	}
 	if t, ok := cfg.Timer.(Windower); ok && t.Window() > 0 {
 		e.window = t.Window()
 		e.reach = make([]int, e.window+1)
@@ -109,13 +149,15 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	return e, nil
 }
 
-// blocksOf is the number of blocks that hold so many tokens.
-func blocksOf(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
-
-// Fits returns an error when a sequence could never run, even alone.
+// Fits returns an error when a sequence could never run, even alone. output is
+// the longest that its answer may become.
 func (e *Engine) Fits(prompt, output int) error {
-	if need := blocksOf(prompt + output - 1); need > e.cfg.Blocks {
-		return fmt.Errorf("%d prompt and %d output tokens need %d KV blocks of %d tokens, the engine has %d", prompt, output, need, blockTokens, e.cfg.Blocks)
+	tokens := prompt + output
+	if e.cfg.Policy != TRTLLM {
+		tokens-- // the last is never computed
+	}
+	if need := e.blocksOf(tokens); need > e.cfg.Blocks {
+		return fmt.Errorf("%d prompt and %d output tokens need %d KV blocks of %d tokens, the engine has %d", prompt, output, need, e.block, e.cfg.Blocks)
 	}
 	// After a preemption the answer so far is computed like a prompt.
 	if e.cfg.WholePrompts && prompt+output-1 > e.cfg.MaxNumBatchedTokens {
@@ -130,11 +172,51 @@ func (e *Engine) Submit(s *Seq) {
 	if s.state != idle || s.Prompt < 1 || s.Output < 1 {
 		panic("BUG: submit of a sequence that is in an engine or empty")
 	}
-	if err := e.Fits(s.Prompt, s.Output); err != nil {
+	if s.Limit != 0 && s.Limit < s.Output {
+		panic("BUG: submit of a sequence with an answer beyond its limit")
+	}
+	if err := e.Fits(s.Prompt, s.limit()); err != nil {
 		panic("BUG: submit of a sequence that does not fit: " + err.Error())
 	}
-	*s = Seq{Prompt: s.Prompt, Output: s.Output, Owner: s.Owner, Account: Account{Arrival: s.Account.Arrival, Prompt: s.Prompt}, runs: s.runs[:0], state: waiting}
-	e.waiting.pushBack(s)
+	s.seat.rise()
+	*s = Seq{
+		Prompt: s.Prompt, Output: s.Output, Limit: s.Limit, Priority: s.Priority,
+		Content: s.Content, Answer: s.Answer, Salt: s.Salt, Owner: s.Owner,
+		Account: Account{Arrival: s.Account.Arrival, Prompt: s.Prompt},
+		runs:    s.runs[:0], seat: s.seat, state: waiting,
+	}
+	e.enqueue(s)
+}
+
+// enqueue puts a sequence at its place in the queue.
+func (e *Engine) enqueue(s *Seq) {
+	after := e.waiting.tail
+	if e.cfg.ByPriority {
+		for after != nil && s.before(after) {
+			after = after.prev
+		}
+	}
+	e.waiting.insert(s, after)
+}
+
+// before is the order of service by priority.
+func (s *Seq) before(t *Seq) bool {
+	return s.Priority < t.Priority || s.Priority == t.Priority && s.Account.Arrival < t.Account.Arrival
+}
+
+// limit is the longest that the engine must expect the answer to become.
+func (s *Seq) limit() int { return max(s.Limit, s.Output) }
+
+// ResetPrefixCache forgets what is cached. It does nothing and returns false
+// while a sequence holds memory.
+func (e *Engine) ResetPrefixCache() bool {
+	if e.free != e.cfg.Blocks {
+		return false
+	}
+	if e.caching {
+		e.reset()
+	}
+	return true
 }
 
 // Cancel gives a sequence up. Its place and memory are free from the next Begin
@@ -176,20 +258,39 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 	e.plan, e.batch.Chunks = e.plan[:0], e.batch.Chunks[:0]
 	e.batch.Sampled = 0
 
-	budget, preempted := e.scheduleRunning(now)
-	e.preempted = preempted
-	if !preempted {
-		e.scheduleWaiting(now, budget)
+	e.preempted, e.alone = false, false
+	if e.cfg.Policy == SGLang {
+		e.scheduleSGLang(now)
+	} else {
+		var budget int
+		budget, e.preempted = e.scheduleRunning(now)
+		for len(e.stalled) > 0 && e.decodes == 0 && len(e.plan) == 0 {
+			// By priority the first in line can be the one that has to give way. vLLM
+			// runs an empty step then; here the next begins at once.
+			e.resume()
+			budget, _ = e.scheduleRunning(now)
+		}
+		// Blocks are cached when the step that fills them is scheduled: who is admitted
+		// to the same step may use them.
+		for _, s := range e.plan {
+			e.cache(s, s.computed+s.planned)
+		}
+		if !e.preempted {
+			e.scheduleWaiting(now, budget)
+		}
 	}
-	e.batch.Decodes = e.decodes
-	// The context of a decoding sequence includes the token of this step.
-	e.batch.KV = e.kv + int64(e.decodes)
-	e.batch.Sampled += e.decodes
-	if e.window > 0 {
-		e.batch.Windowed = e.cutKV + int64(e.growing)
-		e.batch.Growing = e.growing - *e.reachAt(e.tick + 1)
+	e.batch.Decodes, e.batch.KV, e.batch.Windowed, e.batch.Growing = 0, 0, 0, 0
+	if !e.alone {
+		e.batch.Decodes = e.decodes
+		// The context of a decoding sequence includes the token of this step.
+		e.batch.KV = e.kv + int64(e.decodes)
+		e.batch.Sampled += e.decodes
+		if e.window > 0 {
+			e.batch.Windowed = e.cutKV + int64(e.growing)
+			e.batch.Growing = e.growing - *e.reachAt(e.tick + 1)
+		}
 	}
-	if e.decodes == 0 && len(e.plan) == 0 {
+	if e.batch.Decodes == 0 && len(e.plan) == 0 {
 		panic("BUG: a step without work: " + e.String())
 	}
 	e.stepping = true
@@ -212,11 +313,19 @@ func (s *Seq) context(tick int64) int {
 func (s *Seq) tokens() int { return s.Prompt + s.made }
 
 // phaseOf is the fixed part of a decoding sequence's place in phase: its context
-// is a multiple of 16 at the ticks where phaseOf + tick is.
+// is a multiple of a block at the ticks where phaseOf + tick is.
 func (s *Seq) phaseOf() int64 { return int64(s.Prompt) - s.base - 1 }
 
 func (e *Engine) phaseAt(s *Seq) *int {
-	return &e.phase[uint64(-s.phaseOf())%blockTokens]
+	return &e.phase[e.inBlock(-s.phaseOf())]
+}
+
+// inBlock is x modulo the size of a block, also for x below 0.
+func (e *Engine) inBlock(x int64) int {
+	if x %= int64(e.block); x < 0 {
+		x += int64(e.block)
+	}
+	return int(x)
 }
 
 // reachAt is the number of decoding sequences that fill the window at a tick, at
@@ -255,7 +364,7 @@ func (e *Engine) scheduleRunning(now float64) (budget int, preempted bool) {
 	budget = e.cfg.MaxNumBatchedTokens
 	// What everybody wants. When there is enough of everything the order does not
 	// matter; a last chunk may take what is left.
-	needed := e.phase[uint64(e.tick)%blockTokens]
+	needed := e.phase[e.inBlock(e.tick)]
 	left := budget - e.decodes
 	for _, s := range e.chunks {
 		s.planned = min(s.tokens()-s.computed, e.threshold(), left)
@@ -264,19 +373,27 @@ func (e *Engine) scheduleRunning(now float64) (budget int, preempted bool) {
 			break
 		}
 		left -= s.planned
-		needed += blocksOf(s.computed+s.planned) - s.blocks
+		needed += e.blocksOf(s.computed+s.planned) - s.blocks
 	}
 	if left < 0 || needed > e.free {
 		return e.scheduleTight(now)
 	}
-	e.free -= needed
+	e.use(needed)
 	for _, s := range e.chunks {
 		if s.planned > 0 {
-			s.blocks = blocksOf(s.computed + s.planned)
+			s.blocks = e.blocksOf(s.computed + s.planned)
 			e.addChunk(s)
 		}
 	}
 	return left, false
+}
+
+// use takes free blocks for running sequences.
+func (e *Engine) use(n int) {
+	e.take(n)
+	if e.cfg.Policy == TRTLLM {
+		e.promised -= n
+	}
 }
 
 func (e *Engine) threshold() int {
@@ -297,23 +414,29 @@ func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 	for ; s != nil && budget > 0; s = s.next {
 		n, need := 1, 0
 		if s.state == decoding {
-			if s.context(e.tick)%blockTokens == 0 {
+			if s.context(e.tick)%e.block == 0 {
 				need = 1
 			}
 		} else {
 			n = min(s.tokens()-s.computed, e.threshold(), budget)
-			need = blocksOf(s.computed+n) - s.blocks
+			need = e.blocksOf(s.computed+n) - s.blocks
 		}
 		for need > e.free {
-			victim := e.running.tail
+			victim, after := e.victim(), s.next
+			budget += e.unschedule(victim)
 			e.preempt(victim, now)
 			preempted = true
 			if victim == s {
+				// Nobody after it has a turn in this step.
+				for ; after != nil; after = after.next {
+					e.stall(after)
+				}
 				return budget, true
 			}
 		}
-		e.free -= need
+		e.use(need)
 		budget -= n
+		s.turn, s.took = e.tick+1, int32(need)
 		if s.state == chunking {
 			s.planned = n
 			s.blocks += need
@@ -331,41 +454,158 @@ func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 	return budget, preempted
 }
 
-// preempt takes a running sequence's memory and puts it at the head of the
-// queue; its tokens are computed again.
+// victim is the running sequence that loses its memory first.
+func (e *Engine) victim() *Seq {
+	v := e.running.tail
+	if e.cfg.ByPriority {
+		for s := v.prev; s != nil; s = s.prev {
+			if v.before(s) {
+				v = s
+			}
+		}
+	}
+	return v
+}
+
+// unschedule takes a sequence out of the step in which it had its turn already,
+// and returns what it had of the budget.
+func (e *Engine) unschedule(s *Seq) int {
+	if s.turn != e.tick+1 {
+		return 0
+	}
+	if s.state == decoding {
+		s.extra = s.took
+		return 1
+	}
+	i := slices.Index(e.plan, s)
+	e.plan = slices.Delete(e.plan, i, i+1)
+	e.batch.Chunks = slices.Delete(e.batch.Chunks, i, i+1)
+	n := s.planned
+	if s.computed+n == s.tokens() {
+		e.batch.Sampled--
+	}
+	s.planned = 0
+	return n
+}
+
+// stall keeps a decoding sequence from getting a token in this step.
+func (e *Engine) stall(s *Seq) {
+	if s.state == decoding {
+		s.endRun(e.tick)
+		e.pause(s)
+		s.state = stalled
+		e.stalled = append(e.stalled, s)
+	}
+}
+
+// resume lets the stalled sequences decode again.
+func (e *Engine) resume() {
+	for i, s := range e.stalled {
+		e.stalled[i] = nil
+		e.decode(s)
+	}
+	e.stalled = e.stalled[:0]
+}
+
+// preempt takes a running sequence's memory and puts it where it is served next;
+// its tokens are computed again, except for those that are still cached.
 func (e *Engine) preempt(s *Seq, now float64) {
 	if s.redo == 0 {
 		s.redo = now
 	}
 	if s.state == decoding {
-		s.runs = append(s.runs, tokenRun{last: int(e.tick - s.base), base: s.base})
+		s.endRun(e.tick)
 	}
-	e.leave(s)
+	e.leave(s, true)
 	s.computed, s.state = 0, waiting
 	s.Account.Preemptions++
 	e.Counters.Preemptions++
-	e.waiting.pushFront(s)
+	if e.cfg.ByPriority || e.cfg.Policy == SGLang {
+		e.enqueue(s)
+	} else {
+		e.waiting.pushFront(s)
+	}
+}
+
+// endRun notes which steps made the tokens until now.
+func (s *Seq) endRun(tick int64) {
+	s.runs = append(s.runs, tokenRun{last: int(tick - s.base), base: s.base, start: s.start})
+	s.start = 0
 }
 
 // leave takes a sequence out of running and frees its memory. made and computed
-// are brought up to date.
-func (e *Engine) leave(s *Seq) {
+// are brought up to date. What it made is cached if somebody could ask for it: the
+// sequence itself when it resumes, or a prompt that sends its answer back.
+func (e *Engine) leave(s *Seq, resumes bool) {
 	e.running.remove(s)
+	if e.cfg.Policy == TRTLLM || s.state == chunking {
+		e.promised -= e.owed(s)
+	}
 	if s.state == decoding {
-		s.computed = s.context(e.tick)
-		s.made = int(e.tick - s.base)
-		s.Account.Steps += s.made
-		s.blocks = blocksOf(s.computed)
-		e.kv -= int64(s.computed)
-		e.cut(s.computed, -1)
-		e.decodes--
-		*e.phaseAt(s)--
-		e.finish.remove(s)
+		e.pause(s)
+		s.blocks = e.blocksOf(s.computed) + int(s.extra)
+		s.extra = 0
 	} else {
 		e.dropChunk(s)
 	}
-	e.free += s.blocks
+	if e.caching {
+		switch {
+		case resumes && e.cfg.Policy == SGLang:
+			e.register(s, max(s.holds(), min(s.computed, s.Prompt)/e.block))
+		case resumes || s.Content != nil && s.Answer != 0:
+			e.register(s, max(s.holds(), s.computed/e.block))
+		}
+	}
+	e.changes++
+	e.sglang.full = false
+	e.release(s, s.blocks)
 	s.blocks = 0
+}
+
+// owed is how many blocks were promised to a running sequence that it has not
+// taken.
+func (e *Engine) owed(s *Seq) int {
+	switch {
+	case e.cfg.Policy == VLLM:
+		return 0
+	case s.state == decoding:
+		return s.most - e.blocksOf(s.context(e.tick))
+	default:
+		return s.most - s.blocks
+	}
+}
+
+// cache makes a sequence's full blocks up to a number of tokens known to others.
+func (e *Engine) cache(s *Seq, tokens int) {
+	if e.caching && s.Content != nil && tokens/e.block > s.holds() {
+		e.register(s, tokens/e.block)
+		e.changes++
+	}
+}
+
+// pause takes a decoding sequence out of the sums and writes down where it is.
+func (e *Engine) pause(s *Seq) {
+	s.computed = s.context(e.tick)
+	s.made = int(e.tick - s.base)
+	s.Account.Steps += s.made
+	e.kv -= int64(s.computed)
+	e.cut(s.computed, -1)
+	e.decodes--
+	*e.phaseAt(s)--
+	e.finish.remove(s)
+}
+
+// decode adds a sequence to the sums whose last token was made in the step that
+// has ended, or that had one before and was stalled.
+func (e *Engine) decode(s *Seq) {
+	s.base = e.tick - int64(s.made)
+	s.state = decoding
+	s.Account.Steps -= s.made
+	e.decodes++
+	e.kv += int64(s.computed)
+	e.cut(s.computed, 1)
+	*e.phaseAt(s)++
+	e.finish.push(s)
 }
 
 func (e *Engine) dropChunk(s *Seq) {
@@ -378,34 +618,72 @@ func (e *Engine) dropChunk(s *Seq) {
 func (e *Engine) scheduleWaiting(now float64, budget int) {
 	for budget > 0 && e.waiting.head != nil && e.running.n < e.cfg.MaxNumSeqs {
 		s := e.waiting.head
+		if e.blocked == s && e.blockedWas == e.changes && e.wanted > e.free {
+			return
+		}
+		hits, idle := e.find(s)
 		total := s.tokens()
-		n := min(total, e.threshold())
+		n := min(total-hits*e.block, e.threshold())
 		if e.cfg.WholePrompts && n > budget {
 			return
 		}
 		n = min(n, budget)
-		keep := 0
+		keep := e.promised
 		if e.running.n > 0 {
-			keep = e.watermark
+			keep += e.watermark
 		}
 		// The whole sequence must fit now, although only the chunk's blocks are
-		// taken: otherwise half-computed prompts would starve each other.
-		if blocksOf(total)+keep > e.free {
+		// taken: otherwise half-computed prompts would starve each other. Hits that
+		// nobody holds are free blocks like others.
+		s.most = e.blocksOf(total)
+		if e.cfg.Policy == TRTLLM {
+			s.most = e.blocksOf(s.Prompt + s.limit())
+		}
+		if want := s.most - hits + idle + keep; want > e.free {
+			e.blocked, e.wanted, e.blockedWas = s, want, e.changes
 			return
 		}
-		e.waiting.remove(s)
-		e.running.pushBack(s)
-		e.chunks = append(e.chunks, s)
-		s.state = chunking
-		if s.Account.Preemptions == 0 {
-			s.Account.Admitted = now
+		e.admit(s, hits, n, now)
+		if e.cfg.Policy == TRTLLM {
+			e.promised += s.most - s.blocks
 		}
-		s.planned = n
-		s.blocks = blocksOf(n)
-		e.free -= s.blocks
+		e.cache(s, s.computed+n)
 		budget -= n
-		e.addChunk(s)
 	}
+}
+
+// find looks up the cached prefix of a waiting sequence. At least one token is
+// left to compute, so that there is something to sample from.
+func (e *Engine) find(s *Seq) (hits, idle int) {
+	if !e.caching || s.Content == nil && s.Account.Preemptions == 0 {
+		return 0, 0
+	}
+	return e.lookup(s, (s.tokens()-1)/e.block)
+}
+
+// admit makes the head of the queue run, with what find found for it and a first
+// chunk of n tokens.
+func (e *Engine) admit(s *Seq, hits, n int, now float64) {
+	e.waiting.remove(s)
+	e.running.pushBack(s)
+	e.chunks = append(e.chunks, s)
+	s.state = chunking
+	if e.caching && (s.Content != nil || s.Account.Preemptions > 0) {
+		e.acquire(s)
+	}
+	if s.Account.Preemptions == 0 {
+		s.Account.Admitted = now
+		if e.caching {
+			s.Account.Cached = hits * e.block
+			e.Counters.PrefixQueries += int64(s.Prompt)
+			e.Counters.PrefixHits += int64(hits * e.block)
+		}
+	}
+	s.computed, s.planned = hits*e.block, n
+	s.blocks = e.blocksOf(s.computed + n)
+	e.take(s.blocks - hits)
+	e.changes++
+	e.addChunk(s)
 }
 
 func (e *Engine) addChunk(s *Seq) {
@@ -426,9 +704,11 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 	}
 	e.stepping = false
 	e.done = e.done[:0]
-	e.tick++
-	e.kv += int64(e.batch.Decodes)
-	e.grow()
+	if !e.alone {
+		e.tick++
+		e.kv += int64(e.batch.Decodes)
+		e.grow()
+	}
 	e.Counters.Steps++
 	e.Counters.OutputTokens += int64(e.batch.Sampled)
 	e.Counters.ComputedTokens += int64(e.batch.Decodes)
@@ -437,11 +717,22 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		s.Account.Steps++
 		e.Counters.ComputedTokens += int64(s.planned)
 		s.planned = 0
+		if e.cfg.Policy == SGLang {
+			e.cache(s, s.computed) // only now: prompts of one step do not find each other
+		}
 		if s.computed == s.tokens() {
 			e.startDecoding(s, now)
 		}
 	}
-	if emit != nil {
+	switch {
+	case emit == nil:
+	case e.alone:
+		for _, s := range e.plan {
+			if s.state == decoding {
+				emit(s, s.made-1, s.made == s.Output)
+			}
+		}
+	default:
 		for s := e.running.head; s != nil; s = s.next {
 			if s.state == decoding {
 				made := int(e.tick - s.base)
@@ -449,9 +740,10 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 			}
 		}
 	}
+	e.resume()
 	for len(e.finish) > 0 && e.finish[0].finishTick() <= e.tick {
 		s := e.finish[0]
-		e.leave(s)
+		e.leave(s, false)
 		e.close(s, now)
 		e.done = append(e.done, s)
 		e.Counters.Finished++
@@ -479,7 +771,7 @@ func (e *Engine) dropCancelled(now float64) {
 		if s.state == waiting {
 			e.waiting.remove(s)
 		} else {
-			e.leave(s)
+			e.leave(s, false)
 		}
 		s.Account.Cancelled = true
 		e.close(s, now)
@@ -509,13 +801,9 @@ func (e *Engine) startDecoding(s *Seq, now float64) {
 		}
 		s.redo = 0
 	}
+	if e.alone {
+		s.start = now
+	}
 	s.made++
-	s.base = e.tick - int64(s.made)
-	s.state = decoding
-	s.Account.Steps -= s.made
-	e.decodes++
-	e.kv += int64(s.computed)
-	e.cut(s.computed, 1)
-	*e.phaseAt(s)++
-	e.finish.push(s)
+	e.decode(s)
 }

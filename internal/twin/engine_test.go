@@ -2,6 +2,7 @@ package twin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -305,18 +306,18 @@ func TestAccountSumsToLatency(t *testing.T) {
 // check recounts everything that the engine keeps as sums.
 func check(t *rapid.T, e *Engine) {
 	held, decodes, kv := 0, 0, int64(0)
-	var phase [blockTokens]int
+	phase := make([]int, e.block)
 	for s := e.running.head; s != nil; s = s.next {
 		c := s.context(e.tick)
 		switch s.state {
 		case decoding:
 			decodes++
 			kv += int64(c)
-			held += blocksOf(c)
-			phase[uint64(e.tick+int64((blockTokens-c%blockTokens)%blockTokens))%blockTokens]++
+			held += e.blocksOf(c) - s.holds()
+			phase[e.inBlock(e.tick+int64(e.block-c%e.block))]++
 		case chunking:
-			held += s.blocks
-			if s.blocks != blocksOf(c) {
+			held += s.blocks - s.holds()
+			if s.blocks != e.blocksOf(c) {
 				t.Fatalf("chunking sequence holds %d blocks for %d tokens", s.blocks, c)
 			}
 		default:
@@ -324,19 +325,56 @@ func check(t *rapid.T, e *Engine) {
 		}
 	}
 	for s := e.waiting.head; s != nil; s = s.next {
-		if s.state != waiting || s.blocks != 0 {
+		if s.state != waiting || s.blocks != 0 || s.holds() != 0 {
 			t.Fatalf("waiting sequence in state %d with %d blocks", s.state, s.blocks)
 		}
+	}
+	// Cached blocks are counted once, whoever holds them.
+	if e.caching {
+		var seqs []*Seq
+		rows := map[*row]bool{}
+		for s := e.running.head; s != nil; s = s.next {
+			if s.seat == nil {
+				continue
+			}
+			seqs = append(seqs, s)
+			for _, h := range s.seat.held {
+				for r := h.row; ; r = r.rest {
+					if !rows[r] {
+						rows[r] = true
+						held += r.n
+					}
+					if r.text.to >= h.end {
+						break
+					}
+				}
+			}
+		}
+		checkPool(t, &e.kvPool, e.cfg.Blocks, seqs)
+	}
+	if promised := e.promisedNow(); promised != e.promised || promised > e.free {
+		t.Fatalf("promised %d, counted %d, free %d", e.promised, promised, e.free)
 	}
 	if held+e.free != e.cfg.Blocks {
 		t.Fatalf("blocks: %d held + %d free != %d", held, e.free, e.cfg.Blocks)
 	}
-	if decodes != e.decodes || kv != e.kv || phase != e.phase || len(e.finish) != decodes {
+	if decodes != e.decodes || kv != e.kv || !slices.Equal(phase, e.phase) || len(e.finish) != decodes {
 		t.Fatalf("sums: decodes %d/%d kv %d/%d phase %v/%v heap %d", e.decodes, decodes, e.kv, kv, e.phase, phase, len(e.finish))
 	}
 	if e.running.n > e.cfg.MaxNumSeqs {
 		t.Fatalf("%d running of at most %d", e.running.n, e.cfg.MaxNumSeqs)
 	}
+}
+
+// promisedNow counts what is promised.
+func (e *Engine) promisedNow() int {
+	n := 0
+	for s := e.running.head; s != nil; s = s.next {
+		if e.cfg.Policy == TRTLLM || e.cfg.Policy == SGLang && s.state == chunking {
+			n += e.owed(s)
+		}
+	}
+	return n
 }
 
 func TestConservation(t *testing.T) {
@@ -349,7 +387,12 @@ func TestConservation(t *testing.T) {
 			Blocks:              rapid.IntRange(8, 30).Draw(t, "blocks"),
 			LongPrefill:         rapid.SampledFrom([]int{0, 0, 1, 10, 40}).Draw(t, "threshold"),
 			Watermark:           rapid.SampledFrom([]float64{0, 0, 0.1, 0.5}).Draw(t, "watermark"),
+			BlockTokens:         rapid.SampledFrom([]int{16, 16, 1, 5}).Draw(t, "block"),
+			PrefixCache:         rapid.Bool().Draw(t, "prefix cache"),
+			Policy:              rapid.SampledFrom([]Policy{VLLM, VLLM, TRTLLM, SGLang}).Draw(t, "policy"),
 		}
+		cfg.ByPriority = cfg.Policy == VLLM && rapid.Bool().Draw(t, "by priority")
+		cfg.Blocks = cfg.Blocks * blockTokens / cfg.BlockTokens
 		e, err := NewEngine(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -369,13 +412,14 @@ func TestConservation(t *testing.T) {
 			if n := e.batch.tokens(); n > cfg.MaxNumBatchedTokens || n < 1 {
 				t.Fatalf("step of %d tokens with a budget of %d", n, cfg.MaxNumBatchedTokens)
 			}
-			kv := int64(0)
+			kv, decodes := int64(0), 0
 			for s := e.running.head; s != nil; s = s.next {
-				if s.state == decoding {
+				if s.state == decoding && !e.alone {
 					kv += int64(s.context(e.tick)) + 1
+					decodes++
 				}
 			}
-			if kv != e.batch.KV || e.decodes != e.batch.Decodes {
+			if kv != e.batch.KV || decodes != e.batch.Decodes {
 				t.Fatalf("batch %+v, decoding contexts sum to %d", e.batch, kv)
 			}
 			now += length
@@ -400,8 +444,24 @@ func TestConservation(t *testing.T) {
 			switch rapid.IntRange(0, 9).Draw(t, "action") {
 			case 0, 1, 2:
 				l := &life{}
-				l.seq = &Seq{Prompt: rapid.IntRange(1, 90).Draw(t, "prompt"), Output: rapid.IntRange(1, 40).Draw(t, "output"), Owner: l, Account: Account{Arrival: now}}
-				if e.Fits(l.seq.Prompt, l.seq.Output) != nil {
+				l.seq = &Seq{
+					Prompt: rapid.IntRange(1, 90).Draw(t, "prompt"), Output: rapid.IntRange(1, 40).Draw(t, "output"),
+					Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Owner: l, Account: Account{Arrival: now},
+				}
+				if rapid.Bool().Draw(t, "limit") {
+					l.seq.Limit = l.seq.Output + rapid.IntRange(0, 30).Draw(t, "beyond")
+				}
+				if rapid.IntRange(0, 2).Draw(t, "content") > 0 {
+					// Few texts, in few orders, so that much is shared.
+					left := l.seq.Prompt
+					for range rapid.IntRange(1, 3).Draw(t, "parts") {
+						n := min(left, rapid.IntRange(0, 40).Draw(t, "tokens"))
+						l.seq.Content = append(l.seq.Content, Extent{uint64(rapid.IntRange(1, 3).Draw(t, "text")), n})
+						left -= n
+					}
+					l.seq.Answer = uint64(rapid.IntRange(0, 3).Draw(t, "answer"))
+				}
+				if e.Fits(l.seq.Prompt, l.seq.limit()) != nil {
 					continue
 				}
 				e.Submit(l.seq)
@@ -444,6 +504,12 @@ func TestConservation(t *testing.T) {
 			}
 		}
 		c := e.Counters
+		if cfg.Policy == TRTLLM && c.Preemptions > 0 {
+			t.Fatalf("%d preemptions under a policy without", c.Preemptions)
+		}
+		if c.PrefixHits > c.PrefixQueries || !cfg.PrefixCache && c.PrefixQueries > 0 {
+			t.Fatalf("prefix cache: %+v", c)
+		}
 		if c.Cancelled != cancelled || c.Finished != int64(len(all))-cancelled || c.OutputTokens != outputs || c.PromptTokens != prompts {
 			t.Fatalf("counters %+v, counted %d cancelled, %d prompt, %d output tokens", c, cancelled, prompts, outputs)
 		}

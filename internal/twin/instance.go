@@ -110,7 +110,11 @@ func (in *instance) begin(d *driver) {
 		n = e.Ahead()
 	}
 	if n == 1 {
-		in.pieces = append(in.pieces, piece{step: step, n: 1, start: start, first: length})
+		p := piece{step: step, n: 1, start: start, first: length}
+		if e.alone {
+			p.step, p.apart = e.tick, true
+		}
+		in.pieces = append(in.pieces, p)
 		in.free = start + length
 	} else {
 		b := e.batch
@@ -260,15 +264,25 @@ func (f *Finished) Events() {
 func (f *Finished) appendTimes(dst []int64) []int64 {
 	q := f.seq
 	made := 0
+	add := func(start float64, base, last int64) {
+		if start != 0 {
+			if int64(start) > f.until {
+				return
+			}
+			dst = append(dst, int64(start))
+			made++
+		}
+		dst = f.replica.appendTimes(dst, base+int64(made)+1, last, f.until)
+	}
 	for _, run := range q.runs {
-		dst = f.replica.appendTimes(dst, run.base+int64(made)+1, run.base+int64(run.last), f.until)
+		add(run.start, run.base, run.base+int64(run.last))
 		made = run.last
 	}
 	switch {
 	case f.until == maxKV: // it has finished
-		dst = f.replica.appendTimes(dst, q.base+int64(made)+1, q.base+int64(q.Output), f.until)
+		add(q.start, q.base, q.base+int64(q.Output))
 	case q.state == decoding:
-		dst = f.replica.appendTimes(dst, q.base+int64(made)+1, maxKV, f.until)
+		add(q.start, q.base, maxKV)
 	}
 	return dst
 }
@@ -280,6 +294,9 @@ const maxKV = 1<<63 - 1
 func (in *instance) appendTimes(dst []int64, first, last, until int64) []int64 {
 	for i := in.find(first); i < len(in.pieces) && in.pieces[i].step <= last; i++ {
 		p := &in.pieces[i]
+		if p.apart {
+			continue
+		}
 		from, to := max(first-p.step, 0), min(last-p.step, p.n-1)
 		for k := from; k <= to; k++ {
 			t := int64(p.end(k + 1))

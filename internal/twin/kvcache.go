@@ -82,6 +82,17 @@ type holding struct {
 	end int
 }
 
+// seat is what a sequence has of the prefix cache: it holds what is cached up to
+// its cached-th block, which is the end of text, and in its tokens at the cursor
+// at. own names the parts of it that nobody else has.
+type seat struct {
+	held   []holding
+	text   *passage
+	cached int
+	at     cursor
+	own    uint64
+}
+
 type found struct {
 	text   *passage
 	blocks int
@@ -144,11 +155,11 @@ func (c *cursor) next(s *Seq, limit int) span {
 		e := &s.Content[c.i]
 		sp = span{e.ID, uint32(c.off), uint32(min(limit, e.Tokens-c.off))}
 	case c.i == len(s.Content):
-		sp = span{s.own, uint32(c.off), uint32(min(limit, c.open-c.off))}
+		sp = span{s.seat.own, uint32(c.off), uint32(min(limit, c.open-c.off))}
 	default:
 		id := s.Answer
 		if id == 0 {
-			id = s.own + 1
+			id = s.seat.own + 1
 		}
 		sp = span{id, uint32(c.off), uint32(limit)}
 	}
@@ -237,6 +248,7 @@ func (c *cursor) skip(s *Seq, n int) {
 // and how many of its blocks nobody holds. acquire takes them.
 func (p *kvPool) lookup(s *Seq, limit int) (blocks, idle int) {
 	p.settle()
+	p.sit(s)
 	p.path = p.path[:0]
 	var c cursor
 	c.begin(s)
@@ -263,10 +275,41 @@ func (p *kvPool) lookup(s *Seq, limit int) (blocks, idle int) {
 	return blocks, idle
 }
 
+// sit gives a sequence its seat.
+func (p *kvPool) sit(s *Seq) *seat {
+	q := s.seat
+	if q == nil {
+		q = new(seat)
+		s.seat = q
+	}
+	if q.own == 0 {
+		p.serial++
+		q.own = random.Derive(0x6f776e, p.serial) &^ 1 // "own"; its successor names the answer
+		q.at.begin(s)
+	}
+	return q
+}
+
+// rise makes a sequence's seat as good as new. It holds nothing any more.
+func (q *seat) rise() {
+	if q != nil {
+		*q = seat{held: q.held[:0]}
+	}
+}
+
+// holds is the number of blocks that a sequence has from the cache or put there.
+func (s *Seq) holds() int {
+	if s.seat == nil {
+		return 0
+	}
+	return s.seat.cached
+}
+
 // acquire makes s, which holds nothing, hold what the last lookup found for it.
 func (p *kvPool) acquire(s *Seq) {
-	s.held, s.text, s.cached = s.held[:0], nil, 0
-	s.at.begin(s)
+	q := p.sit(s)
+	q.held, q.text, q.cached = q.held[:0], nil, 0
+	q.at.begin(s)
 	for _, f := range p.path {
 		t := f.text
 		if f.blocks < t.to-t.from {
@@ -278,25 +321,26 @@ func (p *kvPool) acquire(s *Seq) {
 			p.free -= e.n
 		}
 		e.holders++
-		s.held = append(s.held, holding{e, t.to})
-		s.text, s.cached = t, t.to
+		q.held = append(q.held, holding{e, t.to})
+		q.text, q.cached = t, t.to
 	}
-	s.at.skip(s, s.cached*p.block)
+	q.at.skip(s, q.cached*p.block)
 }
 
 // register caches the blocks of s up to the upto-th, which s has taken and which
 // are full.
 func (p *kvPool) register(s *Seq, upto int) {
-	for s.cached < upto {
+	q := p.sit(s)
+	for q.cached < upto {
 		serial := s.root()
-		if s.text != nil {
-			serial = s.text.serial
+		if q.text != nil {
+			serial = q.text.serial
 		}
-		more := upto - s.cached
-		key := p.blockAt(s, s.at, serial)
+		more := upto - q.cached
+		key := p.blockAt(s, q.at, serial)
 		t := p.index[key]
 		if t != nil {
-			n := p.match(s, &s.at, t, more)
+			n := p.match(s, &q.at, t, more)
 			if n == 0 {
 				panic("BUG: two texts with one hash")
 			}
@@ -305,25 +349,25 @@ func (p *kvPool) register(s *Seq, upto int) {
 			}
 			e := &row{text: t, n: n, holders: 1}
 			t.copies = append(t.copies, e)
-			s.held = append(s.held, holding{e, t.to})
-			s.text, s.cached = t, t.to
+			q.held = append(q.held, holding{e, t.to})
+			q.text, q.cached = t, t.to
 			continue
 		}
-		t = s.text
+		t = q.text
 		if t == nil || t.children > 0 || len(t.copies) > 1 || t.copies[0].holders > 1 {
 			p.serial++
-			t = &passage{serial: mix(0x7478, p.serial), key: key, parent: s.text, from: s.cached, to: s.cached}
-			if s.text != nil {
-				s.text.children++
+			t = &passage{serial: mix(0x7478, p.serial), key: key, parent: q.text, from: q.cached, to: q.cached}
+			if q.text != nil {
+				q.text.children++
 			}
 			e := &row{text: t, holders: 1}
 			t.copies = []*row{e}
 			p.index[key] = t
-			s.held = append(s.held, holding{e, t.to})
-			s.text = t
+			q.held = append(q.held, holding{e, t.to})
+			q.text = t
 		}
 		for left := more * p.block; left > 0; {
-			sp := s.at.next(s, left)
+			sp := q.at.next(s, left)
 			left -= int(sp.n)
 			if i := len(t.spans) - 1; i >= 0 && t.spans[i].id == sp.id && t.spans[i].off+t.spans[i].n == sp.off {
 				t.spans[i].n += sp.n
@@ -333,8 +377,8 @@ func (p *kvPool) register(s *Seq, upto int) {
 		}
 		t.to += more
 		t.copies[0].n += more
-		s.held[len(s.held)-1].end = t.to
-		s.cached = t.to
+		q.held[len(q.held)-1].end = t.to
+		q.cached = t.to
 	}
 }
 
@@ -345,13 +389,18 @@ func (p *kvPool) release(s *Seq, blocks int) {
 	if !p.caching {
 		return
 	}
-	p.push(nil, blocks-s.cached)
-	for i := len(s.held) - 1; i >= 0; i-- {
-		h := s.held[i]
-		p.letGo(h.row, h.end)
-		s.held[i] = holding{}
+	p.push(nil, blocks-s.holds())
+	q := s.seat
+	if q == nil {
+		return
 	}
-	s.held, s.text, s.cached = s.held[:0], nil, 0
+	for i := len(q.held) - 1; i >= 0; i-- {
+		h := q.held[i]
+		p.letGo(h.row, h.end)
+		q.held[i] = holding{}
+	}
+	q.held, q.text, q.cached = q.held[:0], nil, 0
+	q.at.begin(s)
 }
 
 // letGo gives up an extent with what was split from it before the end-th block,
@@ -515,6 +564,3 @@ func after(spans []span, n int) []span {
 	}
 	panic("BUG: rest of a row of spans beyond its end")
 }
-
-// ownID returns the name of a text that nobody else has, and of its successor.
-func ownID(n uint64) uint64 { return random.Derive(0x6f776e, n) &^ 1 } // "own"

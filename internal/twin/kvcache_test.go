@@ -128,7 +128,7 @@ func checkPool(t interface{ Fatalf(string, ...any) }, p *kvPool, blocks int, hel
 	holders := map[*row]int{}
 	for _, s := range held {
 		from := 0
-		for _, h := range s.held {
+		for _, h := range s.seat.held {
 			for e := h.row; ; e = e.rest {
 				if e.text.from != from {
 					t.Fatalf("held row from %d after %d", e.text.from, from)
@@ -143,8 +143,8 @@ func checkPool(t interface{ Fatalf(string, ...any) }, p *kvPool, blocks int, hel
 				t.Fatalf("held to %d, rows end at %d", h.end, from)
 			}
 		}
-		if from != s.cached {
-			t.Fatalf("holds %d cached blocks, rows have %d", s.cached, from)
+		if from != s.holds() {
+			t.Fatalf("holds %d cached blocks, rows have %d", s.holds(), from)
 		}
 	}
 	children := map[*passage]int{}
@@ -221,7 +221,7 @@ func TestPrefixCacheAgainstSingleBlocks(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "actions") {
 			switch rapid.IntRange(0, 7).Draw(t, "action") {
 			case 0, 1, 2: // admit
-				s := &Seq{own: ownID(answers), Salt: uint64(rapid.IntRange(0, 9).Draw(t, "salt") / 9)}
+				s := &Seq{Salt: uint64(rapid.IntRange(0, 9).Draw(t, "salt") / 9)}
 				for range rapid.IntRange(0, 4).Draw(t, "parts") {
 					// Few texts of few lengths, and earlier answers.
 					id := uint64(rapid.IntRange(1, 3).Draw(t, "text"))

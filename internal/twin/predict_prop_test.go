@@ -42,6 +42,14 @@ func drawScenario(t *rapid.T) *PredictConfig {
 		cl.Engine.Blocks = blocks
 		cl.Context = min(cl.Context, blocks*blockTokens)
 	}
+	cl.Engine.Policy = rapid.SampledFrom([]Policy{VLLM, VLLM, TRTLLM, SGLang}).Draw(t, "policy")
+	cl.Engine.PrefixCache = rapid.Bool().Draw(t, "prefix cache")
+	cl.Engine.ByPriority = cl.Engine.Policy == VLLM && rapid.Bool().Draw(t, "by priority")
+	if size := rapid.SampledFrom([]int{0, 0, 1, 7, 64}).Draw(t, "block"); size > 0 {
+		cl.Engine.BlockTokens = size
+		cl.Engine.Blocks = max(1, cl.Engine.Blocks*blockTokens/size)
+		cl.Context = min(cl.Context, cl.Engine.Blocks*size)
+	}
 	dist := func(name string, longest int) random.Dist {
 		n := rapid.IntRange(1, longest).Draw(t, name)
 		switch rapid.IntRange(0, 2).Draw(t, name+" kind") {

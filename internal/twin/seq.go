@@ -17,8 +17,9 @@ type Account struct {
 	// Steps is the number of steps that worked on the sequence, Preemptions how
 	// often it lost its memory.
 	Steps, Preemptions int
-	// Prompt and Output are its tokens.
-	Prompt, Output int
+	// Prompt and Output are its tokens, Cached those of the prompt that were in the
+	// prefix cache when it was first scheduled.
+	Prompt, Output, Cached int
 	// Cancelled is true when it was given up before its last token.
 	Cancelled bool
 }
@@ -31,6 +32,7 @@ const (
 	waiting                  // for its first or next chunk, holding no memory
 	chunking                 // between the chunks of its prompt
 	decoding                 // one token per step
+	stalled                  // decoding, but not in the step under way
 )
 
 // Seq is one sequence of tokens in an engine. The driver fills the exported
@@ -70,16 +72,19 @@ type Seq struct {
 	redo float64
 	// planned is the chunk of the current step.
 	planned int
-	cancel  bool
+	// most is what the policy promised it: the blocks of its prompt, or of its
+	// longest possible answer too.
+	most int
+	// turn is the step, and took the blocks, of its last turn in a step in which not
+	// everybody found memory; extra are blocks of a turn that was taken back.
+	turn        int64
+	took, extra int32
+	// start is when a step without decoding made the first token since base, else 0.
+	start  float64
+	cancel bool
 
-	// What it holds of the prefix cache: held up to the cached-th block, which is
-	// the end of text and in the sequence's tokens at at. own names the parts of it
-	// that nobody else has.
-	held   []holding
-	text   *passage
-	cached int
-	at     cursor
-	own    uint64
+	// seat is what it has of the prefix cache, nil before it has looked there.
+	seat *seat
 
 	next, prev *Seq // in running or waiting
 	heap       int  // index in the finish heap
@@ -91,25 +96,25 @@ type seqList struct {
 	n          int
 }
 
-func (l *seqList) pushBack(s *Seq) {
-	s.prev, s.next = l.tail, nil
-	if l.tail == nil {
-		l.head = s
-	} else {
-		l.tail.next = s
-	}
-	l.tail = s
-	l.n++
-}
+func (l *seqList) pushBack(s *Seq)  { l.insert(s, l.tail) }
+func (l *seqList) pushFront(s *Seq) { l.insert(s, nil) }
 
-func (l *seqList) pushFront(s *Seq) {
-	s.prev, s.next = nil, l.head
-	if l.head == nil {
+// insert puts s after another, or at the head.
+func (l *seqList) insert(s, after *Seq) {
+	s.prev, s.next = after, l.head
+	if after != nil {
+		s.next = after.next
+	}
+	if s.next == nil {
 		l.tail = s
 	} else {
-		l.head.prev = s
+		s.next.prev = s
 	}
-	l.head = s
+	if after == nil {
+		l.head = s
+	} else {
+		after.next = s
+	}
 	l.n++
 }
 

@@ -73,14 +73,14 @@ func (e *Engine) Ahead() int64 {
 			}
 		}
 	}
-	// Every 16 steps take a block for each sequence. The first step has its own.
-	per := int64(e.decodes)
-	if blocks := ((n-1)/blockTokens + 1) * per; blocks > int64(e.free) {
+	// As many steps as a block has tokens take a block for each sequence. The first step has its own.
+	per, size := int64(e.decodes), int64(e.block)
+	if blocks := ((n-1)/size + 1) * per; blocks > int64(e.free) {
 		cycles := int64(e.free) / per
 		left := int64(e.free) - cycles*per
-		more := cycles * blockTokens
+		more := cycles * size
 		for more < n-1 {
-			left -= int64(e.phase[uint64(e.tick+1+more)%blockTokens])
+			left -= int64(e.phase[e.inBlock(e.tick+1+more)])
 			if left < 0 {
 				break
 			}
@@ -99,14 +99,14 @@ func (e *Engine) Leap(n int64) {
 	if more == 0 {
 		return
 	}
-	blocks := more / blockTokens * int64(e.decodes)
-	for i := range more % blockTokens {
-		blocks += int64(e.phase[uint64(e.tick+1+i)%blockTokens])
+	blocks := more / int64(e.block) * int64(e.decodes)
+	for i := range more % int64(e.block) {
+		blocks += int64(e.phase[e.inBlock(e.tick+1+i)])
 	}
 	if blocks > int64(e.free) {
 		panic("BUG: a leap beyond the memory: " + e.String())
 	}
-	e.free -= int(blocks)
+	e.use(int(blocks))
 	if e.window > 0 {
 		*e.reachAt(e.tick + 1) = 0
 		e.growing = e.batch.Growing
@@ -128,6 +128,9 @@ func (e *Engine) Leap(n int64) {
 type tokenRun struct {
 	last int
 	base int64
+	// start is when its first token was made, if that was in a step without
+	// decoding, which has no number; else 0.
+	start float64
 }
 
 // piece is a row of steps whose lengths grow evenly. Steps are numbered from 1
@@ -136,6 +139,8 @@ type piece struct {
 	step, n       int64 // the first step and the number of steps
 	start         float64
 	first, growth float64
+	// apart is a step without decoding. It has the number of the step before it.
+	apart bool
 }
 
 // end returns when the k-th step of the piece ends, k from 0 (its start) to n.
