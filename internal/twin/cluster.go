@@ -27,6 +27,8 @@ type ClusterConfig struct {
 	MaxModelLen int
 	// MemoryUtilization is the engine's share of a device's memory.
 	MemoryUtilization float64
+	// NoPrefixCache turns the prefix cache off, which all engines have on by default.
+	NoPrefixCache bool
 	// Step, when above 0, makes every step that long, with unlimited memory and,
 	// unless they are given, unlimited sequences and tokens per step.
 	Step time.Duration
@@ -117,8 +119,14 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		if cl.Memory, err = l.memory(); err != nil {
 			return nil, err
 		}
-		ec.Blocks = cl.Memory.KVTokens / blockTokens
-		cl.Context = min(cl.Model.Context, ec.Blocks*blockTokens)
+		ec.Policy = Policy(l.Engine.Policy)
+		ec.PrefixCache = !cfg.NoPrefixCache
+		ec.BlockTokens = ec.Policy.blockTokens()
+		ec.Blocks = cl.Memory.KVTokens / ec.BlockTokens
+		if ec.Policy == VLLM && ec.Blocks > 1 {
+			ec.Blocks-- // the first is the null block, which nobody gets
+		}
+		cl.Context = min(cl.Model.Context, ec.Blocks*ec.BlockTokens)
 		ec.Timer = NewRoofline(c, l)
 		cl.Layout = l
 	}
@@ -134,7 +142,7 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 }
 
 // KVTokens is the number of tokens that the KV memory of a replica holds.
-func (c *Cluster) KVTokens() int { return c.Engine.Blocks * blockTokens }
+func (c *Cluster) KVTokens() int { return c.Engine.Blocks * max(c.Engine.BlockTokens, 1) }
 
 // Describe says in one line what the cluster is.
 func (c *Cluster) Describe() string {

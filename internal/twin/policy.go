@@ -27,6 +27,19 @@ const (
 	SGLang Policy = "sglang"
 )
 
+// blockTokens is the size of a KV block that the policy's engine takes by default:
+// vLLM's block_size, TensorRT-LLM's tokens_per_block, SGLang's page_size (mid-2026).
+func (p Policy) blockTokens() int {
+	switch p {
+	case TRTLLM:
+		return 32
+	case SGLang:
+		return 1
+	default:
+		return blockTokens
+	}
+}
+
 // checkPolicy fills in the default and refuses what the policy cannot do.
 func (c *EngineConfig) checkPolicy() error {
 	switch c.Policy {
