@@ -42,8 +42,9 @@ func TestTwoThousandStreams(t *testing.T) {
 	var s process.Summary
 	for try := range 2 { // a shared machine may stall once
 		dir := t.TempDir()
-		r := process.Run(t, dir, 3*time.Minute, "run", "--url", url, "--users", "2000", "--prompt-tokens", "16", "--output-tokens", "200", "--ignore-eos",
-			"--warmup", "5s", "--duration", "20s", "--drain", "30s", "--out", "runs", "--telemetry", "none")
+		r := process.Run(t, dir, 3*time.Minute, "run", "--url", url, "--users", "2000", "--prompt-tokens", "16", "--ignore-eos",
+			"--output-tokens", "uniform:100..300", // equal lengths would end and begin 2,000 requests in one instant, every 10 s
+			"--warmup", "15s", "--duration", "20s", "--drain", "30s", "--out", "runs", "--telemetry", "none")
 		s = process.ReadSummary(t, process.OnlyRun(t, filepath.Join(dir, "runs")))
 		t.Logf("try %d: exit %d, verdict %s %v, requests %+v, %s times, bounded %s, canary lag p99 %s ms, send lag p99 %s ms, itl p50 %s p99 %s ms, cpu %s",
 			try+1, r.Code, s.Run.Verdict, s.Run.Reasons, s.Requests, s.Client.Timestamps, number(s.Client.Bounded),
