@@ -38,7 +38,7 @@ func twin(t *testing.T, args ...string) string {
 // a second: nothing fails, and the client trusts itself.
 func TestTwoThousandStreams(t *testing.T) {
 	slow(t)
-	url := twin(t, "--step", "50ms")
+	url := twin(t, "--step", "50ms", "--replicas", "20")
 	var s process.Summary
 	for try := range 2 { // a shared machine may stall once
 		dir := t.TempDir()
