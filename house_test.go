@@ -209,6 +209,7 @@ var osAllowed = map[string]string{
 	"scenario":  "reads the scenario file it is asked to load",
 	"workload":  "reads data sets and traces that the scenario names",
 	"tokenizer": "reads tokenizer.json",
+	"twin":      "reads the configuration file of a model that the user names",
 	"play":      "test support: reads recorded inputs",
 	"conduct":   "host name, process identity and secrets from files for the run's record",
 	"report":    "writes the report where it is asked to",
