@@ -236,6 +236,32 @@ func TestBreakAfterTheFinishReason(t *testing.T) {
 	}
 }
 
+// What a server does after an answer that was whole is not the client's
+// lateness: the user is held up, and its next request is due after that.
+func TestWaitForAnEndIsNotSendLag(t *testing.T) {
+	whole := []play.Write{{At: 10, Text: chunk("a") + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"}}
+	f := func(how string, at float64, held int64) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, respond(play.Response{Status: 200, Headers: events, Framing: "chunked", Writes: whole}, how, at))
+			g.cfg.Steps[0].Requests = 2
+			g.cfg.IdleTimeout = 2 * time.Second
+			g.run()
+			rs := g.byID()
+			for _, r := range rs {
+				if lag, _ := stats.SendLag(r); r.Status != record.OK || r.End-r.Start != 10*ms || lag != 0 {
+					t.Errorf("%s: request %d ended as %v after %d ns, send lag %d ns", how, r.ID, r.Status, r.End-r.Start, lag)
+				}
+			}
+			if got := rs[1].Scheduled - rs[0].End; got != held*ms {
+				t.Errorf("%s: the second request was due %v ms after the first, want %d", how, float64(got)/1e6, held)
+			}
+		})
+	}
+	f("hold", 9000, 2000)
+	f("rst", 710, 700)
+}
+
 // A server that ignores the limit is cut off.
 func TestEndlessAnswer(t *testing.T) {
 	var writes []play.Write

@@ -277,7 +277,8 @@ func (s *step) session(w *worker, j *job) {
 		if j.crowded {
 			return
 		}
-		a = j.machine.Done(w.rec.End, w.outcome())
+		o := w.outcome()
+		a = j.machine.Done(o.Ended, o)
 	}
 	s.drive(w, j.machine, a, j.user)
 }

@@ -423,7 +423,8 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 				s.send(w, &a, w.body)
 			}
 			s.finish(w)
-			a = m.Done(w.rec.End, w.outcome())
+			o := w.outcome()
+			a = m.Done(o.Ended, o)
 		}
 	}
 }

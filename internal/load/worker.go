@@ -51,6 +51,9 @@ type worker struct {
 	// counted are the output tokens that the live counters have had from this
 	// request.
 	counted int64
+	// freed is when the user had waited for the end of an answer that was whole
+	// before; Unset when the answer's end is all there was to wait for.
+	freed int64
 }
 
 func (r *run) newWorker() *worker {
@@ -81,6 +84,7 @@ func (w *worker) begin(s *step, a *workload.Action, user uint32, phase record.Ph
 		w.limit = capFactor*a.Request.MaxTokens*w.choices + capSlack
 	}
 	w.counted = 0
+	w.freed = record.Unset
 }
 
 // exchange sends body and follows the answer to its end. The record is complete
@@ -206,7 +210,7 @@ func (w *worker) streamEnded(last int64) {
 	case res.Finished && w.choices == 1 && broken(ex.Failure):
 		// The answer is whole; only its ending is not as the protocol wants it.
 		r.Flags |= record.NoDone
-		r.End = last
+		r.End, w.freed = last, ex.End
 	default:
 		w.failed()
 	}
@@ -379,6 +383,10 @@ func (w *worker) collect() {
 // outcome is what the machine is told.
 func (w *worker) outcome() workload.Outcome {
 	o := workload.Outcome{Status: w.rec.Status, OutputTokens: w.rec.Output, Ended: w.rec.End}
+	if w.freed != record.Unset {
+		// The server kept it waiting: the next request is not late for that.
+		o.Ended = max(w.freed, w.rec.End)
+	}
 	if len(w.rec.Text) > 0 {
 		o.Text = w.rec.Text[0]
 	}

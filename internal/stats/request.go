@@ -78,9 +78,15 @@ func Connect(r *record.Request) (int64, bool) { return between(r.Start, r.Connec
 func Upload(r *record.Request) (int64, bool) { return between(r.Connected, r.Sent) }
 
 // SendLag is how late the client was in ns: from t_scheduled to t_start, less
-// the time under a cap that the user asked for.
+// the time under a cap that the user asked for. A request that was sent again,
+// because its reused connection died without an answer, counts from its first
+// sending: the wait for that death is the server's.
 func SendLag(r *record.Request) (int64, bool) {
-	v, ok := between(r.Scheduled, r.Start)
+	start := r.Start
+	if r.FirstSend != record.Unset {
+		start = r.FirstSend
+	}
+	v, ok := between(r.Scheduled, start)
 	return v - r.CapWait, ok
 }
 

@@ -179,3 +179,13 @@ func TestRateOfNoTime(t *testing.T) {
 		t.Errorf("prompt_rate is %v", v)
 	}
 }
+
+// A connection that the server let die under a request is not the client's
+// lateness.
+func TestSendLagOfARequestSentAgain(t *testing.T) {
+	r := streamed(1000*ms, 1010*ms, 1020*ms)
+	r.Scheduled, r.FirstSend, r.Resends, r.CapWait = 100*ms, 107*ms, 1, 2*ms
+	if lag, ok := SendLag(r); !ok || lag != 5*ms {
+		t.Errorf("send lag is %d ns, %v; want 5 ms", lag, ok)
+	}
+}
