@@ -111,6 +111,12 @@ func TestBadEndpoints(t *testing.T) {
 	f("redirects", respond(play.Response{Status: 307, Headers: [][2]string{{"Location", "http://elsewhere/"}}, Framing: "length"}, "eof", 0),
 		nil, record.RedirectError, "http://elsewhere/", 0)
 	f("talks another protocol", respond(play.Response{Status: 99, Framing: "close"}, "fin", 0), nil, record.BadBody, "", 0)
+	f("states a length that ends inside an event", respond(play.Response{
+		Status: 200, Headers: [][2]string{{"Content-Type", "text/event-stream"}, {"Content-Length", fmt.Sprint(len(chunk("a")) + 20)}},
+		Framing: "length", Writes: []play.Write{{At: 10, Text: chunk("a") + chunk("b")}},
+	}, "fin", 20), nil, record.TruncatedStream, "inside an event, after 1 whole", 10)
+	f("counts more tokens than it may", stream("hold", 50, play.Write{At: 10, Text: chunk("a")},
+		play.Write{At: 20, Text: fmt.Sprintf(endForm, 8, 2_000_000_000, 2_000_000_008)}), nil, record.BadBody, "its usage says 2000000000 tokens after 1 output event", 20)
 	f("breaks an event", stream("eof", 40, play.Write{At: 10, Text: chunk("a") + "data: {\"choices\":[{\"index\":0,\n\n"},
 		play.Write{At: 40, Text: fmt.Sprintf(endForm, 3, 1, 4)}), nil, record.DecodeError, "not JSON", 40)
 	f("is overloaded", refusing(503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`), nil, record.Overloaded, "HTTP 503: Loading model", 2)

@@ -48,6 +48,9 @@ type worker struct {
 	// Of the last event: its read and the index of its first mark.
 	lastRead uint32
 	lastMark int
+	// piece is true when the body ended inside an event and nothing before it
+	// was bad.
+	piece bool
 	// counted are the output tokens that the live counters have had from this
 	// request.
 	counted int64
@@ -124,8 +127,12 @@ func (w *worker) events() {
 	w.lastRead, w.lastMark = 0, 0
 	var flushed int
 	last := record.Unset // when the last event came
+	w.piece = false
 	for ex.Next() {
 		ev := &ex.Ev
+		if ev.Open {
+			w.piece = !w.dec.Result().Bad
+		}
 		d := w.dec.Event(ev.Name, ev.Data)
 		if last != record.Unset && ev.Read == w.lastRead {
 			for i := w.lastMark; i < len(r.Events); i++ {
@@ -158,7 +165,11 @@ func (w *worker) events() {
 		if len(r.Events) > w.limit || int(d.Cumulative) > w.limit {
 			w.run.live.outputTokens.Add(int64(len(r.Events) - flushed))
 			w.counted = int64(len(r.Events))
-			w.fail(record.BadBody, fmt.Sprintf("the server ignored the output limit: cut off after %d output events, %d tokens were asked for", len(r.Events), r.AskedOutput))
+			what := fmt.Sprintf("cut off after %d output events", len(r.Events))
+			if len(r.Events) <= w.limit {
+				what = fmt.Sprintf("its usage says %d tokens after %d output events", d.Cumulative, len(r.Events))
+			}
+			w.fail(record.BadBody, fmt.Sprintf("the server ignored the output limit: %s, %d tokens were asked for", what, r.AskedOutput))
 			r.End = ev.At
 			return
 		}
@@ -195,6 +206,8 @@ func (w *worker) streamEnded(last int64) {
 	switch {
 	case res.ErrorMessage != "" || res.ErrorType != "":
 		w.failInBand(res)
+	case res.Bad && w.piece:
+		w.fail(record.TruncatedStream, fmt.Sprintf("the body ended inside an event, after %d whole ones", r.StreamEvents-1))
 	case res.Bad:
 		w.fail(record.DecodeError, "an event of the stream is not JSON of this API")
 	case res.Done:

@@ -42,11 +42,13 @@ type Client struct {
 
 	direct, viaProxy *http.Transport
 
-	open   atomic.Int64
-	mu     sync.RWMutex // guards the fields below
-	ends   map[string]*endpoint
-	urls   map[string]target
-	closed bool
+	open    atomic.Int64
+	held    atomic.Int64 // bytes of large buffers, at most maxHeld
+	maxHeld int64
+	mu      sync.RWMutex // guards the fields below
+	ends    map[string]*endpoint
+	urls    map[string]target
+	closed  bool
 }
 
 // target is a parsed URL and where its connections come from.
@@ -83,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.MaxBody = DefaultMaxBody
 	}
 	c := &Client{
-		cfg: cfg, epoch: epoch{cfg.Start},
+		cfg: cfg, epoch: epoch{cfg.Start}, maxHeld: maxHeld,
 		handshakes: make(chan struct{}, cfg.MaxHandshakes),
 		ends:       map[string]*endpoint{}, urls: map[string]target{},
 	}

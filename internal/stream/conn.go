@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type conn struct {
 	att      atomic.Pointer[attempt]
 	readDead atomic.Bool // a read has failed: no answer will come
 	peerDead atomic.Bool // and it was not this side that closed
+	wasReset atomic.Bool // and the other side reset it
 	broken   atomic.Bool // must not be reused
 	once     sync.Once
 }
@@ -46,7 +48,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, errUnsolicited
 		}
 		if err != nil {
-			c.readFailed()
+			c.readFailed(err)
 		}
 		return n, err
 	}
@@ -54,15 +56,18 @@ func (c *conn) Read(p []byte) (int, error) {
 		n -= a.read(c, p[:n])
 	}
 	if err != nil {
-		c.readFailed()
+		c.readFailed(err)
 		a.answer()
 	}
 	return n, err
 }
 
-func (c *conn) readFailed() {
+func (c *conn) readFailed(err error) {
 	if !c.broken.Load() {
 		c.peerDead.Store(true)
+	}
+	if errors.Is(err, syscall.ECONNRESET) {
+		c.wasReset.Store(true)
 	}
 	c.readDead.Store(true)
 }

@@ -86,7 +86,9 @@ type Exchange struct {
 	chunked      bool
 	over, tailed bool // the body has ended; what was left has been handed out
 	closed       bool
-	hidden       bool // the body is of an unknown encoding
+	hidden       bool  // the body is of an unknown encoding
+	limit        int64 // on the body, decoded and as transferred
+	held         int64 // what of its buffers is counted in Client.held
 }
 
 func (x *Exchange) reset() {
@@ -110,7 +112,7 @@ func (x *Exchange) reset() {
 func (c *Client) Do(ctx context.Context, x *Exchange, r *Request) {
 	x.Close()
 	x.reset()
-	x.c = c
+	x.c, x.limit = c, c.cfg.MaxBody
 	x.Start = c.cfg.Now()
 	t, err := c.target(r.URL)
 	if err != nil {
@@ -186,6 +188,9 @@ func (x *Exchange) attempt(ctx context.Context, t target, r *Request, fresh bool
 		return err
 	}
 	x.Status, x.Header, x.keeps = resp.StatusCode, resp.Header, !resp.Close
+	if x.Status >= 400 {
+		x.limit = min(x.limit, maxErrorBody)
+	}
 	x.Headers, x.at, x.userAt, x.batch = a.headersAt, a.at, a.userAt, a.batch
 	x.sent()
 	if x.Status == http.StatusSwitchingProtocols {
@@ -281,15 +286,25 @@ func (x *Exchange) begin() {
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(x.Header.Get("Content-Type"))
+	seen := 0
 	for {
-		f, sure := sniff(kind, x.fr.buf, x.complete())
-		if sure {
-			x.Framing, x.fr.kind = f, f
-			return
+		b, complete := x.fr.buf, x.complete()
+		// Behind the first few bytes only a line's end can settle it, and white
+		// space without end will not: nothing is searched over and over.
+		if complete || len(b) <= sniffBytes || bytes.IndexByte(b[seen:], '\n') >= 0 {
+			blank := len(b) > sniffBytes && len(bytes.TrimLeft(b[:sniffBytes], " \t\r\n")) == 0
+			if f, sure := sniff(kind, b, complete || blank); sure {
+				x.Framing, x.fr.kind = f, f
+				return
+			}
 		}
+		seen = len(b)
 		x.fill()
 	}
 }
+
+// sniffBytes is how much of a body is looked at as it comes.
+const sniffBytes = 4 << 10
 
 // complete reports whether all of the body is in the buffer.
 func (x *Exchange) complete() bool {
@@ -391,6 +406,7 @@ func (x *Exchange) Next() bool {
 		return false
 	}
 	x.found()
+	x.Ev.Open = true
 	return true
 }
 
@@ -415,7 +431,11 @@ func (x *Exchange) Body() []byte {
 // fill reads more of the body into the framer's buffer.
 func (x *Exchange) fill() {
 	room := x.fr.room()
-	if left := x.c.cfg.MaxBody - x.total; int64(len(room)) > left {
+	if !x.hold() {
+		x.fail(FailResource, fmt.Sprintf("answers under way fill %d MiB of memory: fewer requests at once, or a server that ends its lines", x.c.maxHeld>>20))
+		return
+	}
+	if left := x.limit - x.total; int64(len(room)) > left {
 		room = room[:max(left, 1)]
 	}
 	n, err := 0, error(nil)
@@ -439,8 +459,39 @@ func (x *Exchange) fill() {
 		x.finish()
 	case err != nil:
 		x.failWith(context.Background(), err)
-	case x.total > x.c.cfg.MaxBody:
-		x.fail(FailTooLarge, fmt.Sprintf("body over %d bytes", x.c.cfg.MaxBody))
+	case x.total > x.limit:
+		x.fail(FailTooLarge, fmt.Sprintf("body over %d bytes", x.limit))
+	}
+}
+
+// Of the body of a refusal this much is read.
+const maxErrorBody = 1 << 20
+
+// maxHeld bounds the buffers of all exchanges of a client. One body is bounded
+// by MaxBody, but a thousand at once must not add up to all memory there is. It
+// is a thousand answers of a megabyte, read whole.
+const maxHeld = 1 << 30
+
+// hold counts buffers that are larger than usual, and returns false when all
+// together have become too large.
+func (x *Exchange) hold() bool {
+	n := int64(cap(x.fr.buf) + cap(x.fr.join))
+	if n <= 2*bufferKeep {
+		n = 0
+	}
+	d := n - x.held
+	if d == 0 {
+		return true
+	}
+	x.held = n
+	return x.c.held.Add(d) <= x.c.maxHeld || d < 0
+}
+
+// release gives back what hold has counted.
+func (x *Exchange) release() {
+	if x.held != 0 {
+		x.c.held.Add(-x.held)
+		x.held = 0
 	}
 }
 
@@ -494,7 +545,15 @@ func (x *Exchange) gunzip(p []byte) (int, error) {
 // payload is the body as transferred, as a reader for the decoder.
 type payload struct{ x *Exchange }
 
-func (p payload) Read(b []byte) (int, error) { return p.x.read(b) }
+// Read ends a body whose transferred bytes go on without anything coming out.
+func (p payload) Read(b []byte) (int, error) {
+	if p.x.handed > p.x.limit {
+		return 0, errTooLarge
+	}
+	return p.x.read(b)
+}
+
+var errTooLarge = errors.New("compressed body over the limit")
 
 func gzipError(err error) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
@@ -594,6 +653,7 @@ const closeGrace = 3 * time.Millisecond
 // kept for the next request, else it is closed. End becomes the time of the last
 // event when the body had not ended. It does nothing after the end of the body.
 func (x *Exchange) Close() {
+	x.release()
 	if x.closed || x.c == nil {
 		return
 	}

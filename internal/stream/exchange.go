@@ -72,7 +72,9 @@ type Config struct {
 	NewConnection bool
 	// MaxHandshakes bounds connects under way at once; 0 means 128.
 	MaxHandshakes int
-	// MaxBody bounds the bytes of one response body; 0 means 64 MiB.
+	// MaxBody bounds the bytes of one response body, decoded and as transferred;
+	// 0 means 64 MiB. Of an answer with a status of 400 or more at most 1 MiB is
+	// read, and the buffers of all exchanges together stay below 1 GiB.
 	MaxBody int64
 	// NoKernelTimes turns kernel receive times off.
 	NoKernelTimes bool
@@ -114,4 +116,7 @@ type Event struct {
 	// Read is the index of the socket read that completed the event. Several
 	// events with one Read are bounded but for the last of them.
 	Read uint32
+	// Open is true of a last event that nothing ended but the end of the body:
+	// whole where a server leaves the last blank line out, else a piece.
+	Open bool
 }

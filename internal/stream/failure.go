@@ -33,6 +33,12 @@ func (x *Exchange) failWith(ctx context.Context, err error) {
 	if a := x.a; f == FailProtocol && a != nil && x.Headers == unset && a.any.Load() && !a.headed.Load() && a.c.readDead.Load() {
 		f, text = FailTruncated, "response header broke off" // net/http blames its last line
 	}
+	if a := x.a; f == FailTruncated && a != nil && x.Headers == unset && a.c.wasReset.Load() {
+		f, text = FailReset, "connection reset inside the response header" // net/http says EOF
+	}
+	if f == FailTooLarge {
+		text = fmt.Sprintf("body over %d bytes as transferred", x.limit)
+	}
 	switch {
 	case f == FailReset && x.Headers == unset && errors.Is(err, io.EOF):
 		text = "connection closed before any byte of a response"
@@ -74,6 +80,8 @@ func classify(err error) Failure {
 	switch {
 	case errors.Is(err, errTotalTimeout):
 		return FailTotalTimeout
+	case errors.Is(err, errTooLarge):
+		return FailTooLarge
 	case errors.Is(err, errConnectTimeout):
 		return FailConnectTimeout
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -2,13 +2,16 @@ package stream
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -240,6 +243,95 @@ func TestHeaderBreaksOff(t *testing.T) {
 			if s.x.Failure != want || s.x.Resends != 0 || s.x.Reused != (i == 1) {
 				t.Errorf("%d: %v %q, %d resends, reused %v", i, s.x.Failure, s.x.Err, s.x.Resends, s.x.Reused)
 			}
+		}
+	})
+}
+
+// TestResetInsideTheHeader tells a reset from a close.
+func TestResetInsideTheHeader(t *testing.T) {
+	raw(t, func(c net.Conn) {
+		fmt.Fprint(c, "HTTP/1.1 200 OK\r\nConte")
+		_ = c.(interface{ Reset() error }).Reset()
+	}, func(t *testing.T, c *Client) {
+		s := exchange(t.Context(), c, &Request{URL: "http://raw/v1", Body: []byte("{}")}, nil)
+		if s.x.Failure != FailReset || !strings.Contains(s.x.Err, "header") {
+			t.Errorf("%v %q", s.x.Failure, s.x.Err)
+		}
+	})
+}
+
+// TestCompressedNothing sends members of no bytes for as long as it may: what
+// is transferred is bounded too.
+func TestCompressedNothing(t *testing.T) {
+	var member bytes.Buffer
+	if err := gzip.NewWriter(&member).Close(); err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.StdEncoding.EncodeToString(bytes.Repeat(member.Bytes(), 10_000))
+	response := `{"status":200,"headers":[["Content-Type","text/event-stream"],["Content-Encoding","gzip"]],"framing":"chunked","writes":[{"b64":"` + b64 + `"}],"end":{"at_ms":9000,"how":"hold"}}`
+	bubbleOf(t, response, Config{MaxBody: 100_000}, func(t *testing.T, c *Client, p *play.Server) {
+		s := exchange(t.Context(), c, &Request{URL: p.URL(), Body: []byte("{}")}, nil)
+		if s.x.Failure != FailTooLarge || !strings.Contains(s.x.Err, "100000 bytes as transferred") || s.x.End != s.x.Start {
+			t.Errorf("%v %q after %v ms", s.x.Failure, s.x.Err, ms(s.x.End-s.x.Start))
+		}
+	})
+}
+
+// TestBodyOfARefusal reads no more of an error page than a message needs.
+func TestBodyOfARefusal(t *testing.T) {
+	response := `{"status":502,"headers":[["Content-Type","text/html"]],"framing":"chunked","writes":[{"pre":"<html>","repeat":{"text":"x","n":4000000}}],"end":{"at_ms":9000,"how":"hold"}}`
+	bubbleOf(t, response, Config{}, func(t *testing.T, c *Client, p *play.Server) {
+		s := exchange(t.Context(), c, &Request{URL: p.URL(), Body: []byte("{}")}, nil)
+		if s.x.Failure != FailTooLarge || s.x.Status != 502 || len(s.body) > maxErrorBody+1 || !strings.HasPrefix(s.body, "<html>x") {
+			t.Errorf("%v %q, status %d, body of %d bytes", s.x.Failure, s.x.Err, s.x.Status, len(s.body))
+		}
+	})
+}
+
+// TestWhiteSpaceWithoutEnd settles the framing of a body that never begins.
+func TestWhiteSpaceWithoutEnd(t *testing.T) {
+	response := `{` + sse + `,"framing":"chunked","writes":[{"repeat":{"text":"\n","n":20000}},{"at_ms":50,"text":"data: a\n\n"}],"end":{"at_ms":60,"how":"eof"}}`
+	bubbleOf(t, response, Config{}, func(t *testing.T, c *Client, p *play.Server) {
+		var x Exchange
+		c.Do(t.Context(), &x, &Request{URL: p.URL(), Body: []byte("{}")})
+		if x.Failure != NoFailure || x.Framing != FrameSSE || c.cfg.Now() != x.Start {
+			t.Errorf("%v %q, framing %d after %v ms", x.Failure, x.Err, x.Framing, ms(c.cfg.Now()-x.Start))
+		}
+		if !x.Next() || string(x.Ev.Data) != "a" || x.Next() {
+			t.Errorf("event %q", x.Ev.Data)
+		}
+	})
+}
+
+// TestMemoryOfAllExchanges bounds what endless lines fill together, and gives
+// it back.
+func TestMemoryOfAllExchanges(t *testing.T) {
+	response := `{` + sse + `,"framing":"chunked","writes":[{"pre":"data: ","repeat":{"text":"x","n":6000000}}],"end":{"at_ms":9000,"how":"hold"}}`
+	bubbleOf(t, response, Config{}, func(t *testing.T, c *Client, p *play.Server) {
+		c.maxHeld = 20 << 20
+		var wg sync.WaitGroup
+		var full, silent atomic.Int64
+		for range 8 {
+			wg.Go(func() {
+				s := exchange(t.Context(), c, &Request{URL: p.URL(), Body: []byte("{}"), IdleTimeout: time.Second}, nil)
+				switch s.x.Failure {
+				case FailResource:
+					full.Add(1)
+				case FailIdleTimeout:
+					silent.Add(1)
+				default:
+					t.Errorf("%v %q", s.x.Failure, s.x.Err)
+				}
+				s.x.Close()
+			})
+		}
+		wg.Wait()
+		// One line takes 8 MiB: two of them fit.
+		if silent.Load() == 0 || silent.Load() > 2 || full.Load() != 8-silent.Load() {
+			t.Errorf("%d exchanges found no room, %d did", full.Load(), silent.Load())
+		}
+		if n := c.held.Load(); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
 		}
 	})
 }

@@ -172,11 +172,15 @@ func (f *framer) sseLine(start, stop int) bool {
 	return false
 }
 
-// forget lets go of the lines so far when nothing in the buffer is needed of
-// them, so that a body without events does not fill memory.
+// forget lets go of the lines so far of which nothing in the buffer is needed,
+// so that a body without events does not fill memory.
 func (f *framer) forget() {
-	if f.name0 == f.name1 && (!f.hasData || f.joined) {
+	switch {
+	case f.hasData && !f.joined:
+	case f.name0 == f.name1:
 		f.mark = f.line
+	default:
+		f.mark = f.name0 // the last name counts
 	}
 }
 

@@ -246,7 +246,7 @@ func TestSniff(t *testing.T) {
 
 // TestFramerKeepsMemoryLow lets a body without a single event pass.
 func TestFramerKeepsMemoryLow(t *testing.T) {
-	for _, line := range []string{"<p>hello</p>\n", ": ping\n\n", "id: 7\n", "\r\n"} {
+	for _, line := range []string{"<p>hello</p>\n", ": ping\n\n", "id: 7\n", "\r\n", "event: tick\n"} {
 		f := framer{kind: FrameSSE}
 		for range 10_000 {
 			f.took(copy(f.room(), line))
