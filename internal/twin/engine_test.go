@@ -65,13 +65,14 @@ func (tr *trace) submit(name string, prompt, output int) *Seq {
 // Each table is worked by hand from the scheduler's rules.
 func TestScheduler(t *testing.T) {
 	tests := []struct {
-		name string
-		cfg  EngineConfig
-		do   func(tr *trace)
-		want []string
+		name, rule string
+		cfg        EngineConfig
+		do         func(tr *trace)
+		want       []string
 	}{
 		{
 			name: "one request",
+			rule: "allocate_slots takes a block when a token needs one; the last token is never computed",
 			cfg:  EngineConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 100, Blocks: 10},
 			do: func(tr *trace) {
 				tr.submit("a", 30, 4)
@@ -88,6 +89,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "chunks ride with decodes and share the budget",
+			rule: "budget = max_num_batched_tokens; RUNNING first, in order; then WAITING; n = min(tokens - computed, budget)",
 			cfg:  EngineConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 50, Blocks: 100},
 			do: func(tr *trace) {
 				tr.submit("a", 20, 5)
@@ -108,6 +110,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "max_num_seqs holds the queue",
+			rule: "WAITING: stop at max_num_seqs",
 			cfg:  EngineConfig{MaxNumSeqs: 2, MaxNumBatchedTokens: 100, Blocks: 100},
 			do: func(tr *trace) {
 				tr.submit("a", 10, 2)
@@ -124,6 +127,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "a whole prompt must fit, and the head of the queue blocks the rest",
+			rule: "scheduler_reserve_full_isl: the whole prompt must fit; failure: stop (head-of-line blocking)",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 32, Blocks: 6},
 			do: func(tr *trace) {
 				tr.submit("a", 32, 3)
@@ -145,6 +149,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "the last running sequence is preempted and computed again",
+			rule: "on failure preempt (FCFS: last running) and retry; computed = 0, blocks freed, prepended to waiting; WAITING only if nothing was preempted",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 64, Blocks: 4},
 			do: func(tr *trace) {
 				tr.submit("a", 16, 18)
@@ -187,6 +192,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "long prompts are capped and short ones pass them",
+			rule: "n capped by long_prefill_token_threshold",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 40, Blocks: 100, LongPrefill: 20},
 			do: func(tr *trace) {
 				tr.submit("a", 50, 2)
@@ -204,6 +210,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "decodes behind a capped chunk keep their token, the last chunk gets the rest",
+			rule: "RUNNING in order, each capped by threshold and budget",
 			cfg:  EngineConfig{MaxNumSeqs: 3, MaxNumBatchedTokens: 20, Blocks: 100, LongPrefill: 10},
 			do: func(tr *trace) {
 				tr.submit("a", 40, 1)
@@ -224,6 +231,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "whole prompts wait for a step of their own size",
+			rule: "chunked prefill off and n > budget: stop",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 50, Blocks: 100, WholePrompts: true},
 			do: func(tr *trace) {
 				tr.submit("a", 30, 2)
@@ -239,6 +247,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "the watermark keeps blocks free while something runs",
+			rule: "watermark, only for waiting ones while something runs",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 64, Blocks: 10, Watermark: 0.3},
 			do: func(tr *trace) {
 				tr.submit("a", 60, 2)
@@ -256,6 +265,7 @@ func TestScheduler(t *testing.T) {
 		},
 		{
 			name: "a cancelled sequence frees its place at the next step",
+			rule: "an aborted request leaves before the next schedule",
 			cfg:  EngineConfig{MaxNumSeqs: 1, MaxNumBatchedTokens: 64, Blocks: 10},
 			do: func(tr *trace) {
 				a := tr.submit("a", 20, 100)
@@ -283,7 +293,7 @@ func TestScheduler(t *testing.T) {
 			tr := &trace{e: newTestEngine(t, tt.cfg)}
 			tt.do(tr)
 			if d := cmp.Diff(tt.want, tr.lines); d != "" {
-				t.Errorf("steps (-want +got):\n%s", d)
+				t.Errorf("%s: steps (-want +got):\n%s", tt.rule, d)
 			}
 		})
 	}
