@@ -18,13 +18,13 @@ const (
 	// loses less than 5 s.
 	partEvery = 2500 * time.Millisecond
 	// partBytes closes a part early, so that memory is bounded at any rate.
-	partBytes = 6 << 20
+	partBytes = 4 << 20
 	// queueBytes bounds what waits for the writer. It is several seconds of
 	// what the writer can take at its fastest.
-	queueBytes = 20 << 20
+	queueBytes = 12 << 20
 	blockBytes = 1 << 20
 	// mergeParts and mergeEvery say when small parts are put together.
-	mergeParts = 128
+	mergeParts = 96
 	mergeEvery = time.Hour
 )
 
