@@ -542,7 +542,7 @@ func (d *driver) becomeDue(u *session) {
 	if u.phase == record.Steady {
 		s.res.Steady++
 	}
-	u.id, u.capWait, u.start, u.seq, u.asked = d.next, 0, record.Unset, nil, 0
+	u.id, u.capWait, u.start, u.asked = d.next, 0, record.Unset, 0
 	d.next++
 }
 
