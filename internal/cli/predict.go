@@ -37,6 +37,7 @@ type twinPredictCmd struct {
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" group:"cluster" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" group:"cluster" help:"Longest sequence in tokens; the model's, or what fits the memory."`
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" group:"cluster" help:"Share of the accelerator's memory that the engine takes."`
+	NoCache      bool          `name:"no-prefix-cache" group:"cluster" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" group:"cluster" help:"Make every step this long, with unlimited memory."`
 
 	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat, whose template adds a few tokens to each prompt."`
@@ -91,7 +92,7 @@ func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 	cfg := twin.ClusterConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision), TP: c.TP, Replicas: c.Replicas,
 		MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens, MaxModelLen: c.MaxModelLen,
-		MemoryUtilization: c.Memory, Step: c.Step,
+		MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step,
 	}
 	for _, f := range []struct {
 		name string

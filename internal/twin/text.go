@@ -178,9 +178,14 @@ var naturalAnswer = random.Dist{Kind: random.Lognormal, A: 200, B: 1000}
 // textSeed derives a seed from a prompt, so that equal prompts get equal
 // answers.
 func textSeed(server uint64, text string, choice int) uint64 {
+	return random.Derive(server, hashText(text), uint64(choice))
+}
+
+// hashText is FNV-1a.
+func hashText(text string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * 1099511628211
 	}
-	return random.Derive(server, h, uint64(choice))
+	return h
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"plimsoll/internal/message"
 	"plimsoll/internal/pace"
 	"plimsoll/internal/random"
 	"plimsoll/internal/record"
@@ -626,10 +627,31 @@ func (d *driver) send(u *session) {
 	u.state = sent
 	q := u.seq
 	q.Prompt, q.Output, q.Owner = prompt, output, u
+	q.Content = contentOf(q.Content[:0], req)
 	q.Account.Arrival = float64(d.now)
 	in := &d.instances[d.router.Pick(q)]
 	u.replica = in
 	in.submit(d, q)
+}
+
+// contentOf appends what a prompt has in common with others: its parts up to the
+// last that somebody else may send too.
+func contentOf(dst []Extent, req *message.Request) []Extent {
+	shared := 0
+	for i := range req.Parts {
+		if req.Parts[i].Layer != message.LayerTurn {
+			shared = i + 1
+		}
+	}
+	for i := range req.Parts[:shared] {
+		p := &req.Parts[i]
+		id := random.Derive(p.Seed, uint64(p.Tokens), hashText(p.Generator), hashText(p.Text))
+		dst = append(dst, Extent{ID: id, Tokens: p.Tokens})
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	return dst
 }
 
 // sizes settles how long an answer is, or says why the request is refused, as
@@ -741,6 +763,9 @@ func (d *driver) complete(u *session, in *instance) {
 	first, last := int64(q.Account.First), int64(q.Account.Finished)
 	r.End, r.HTTPStatus = last, 200
 	r.Prompt, r.Output, r.Source = int32(q.Prompt), n, record.SourceServer
+	if d.cfg.Cluster.Engine.PrefixCache {
+		r.Cached = int32(q.Account.Cached)
+	}
 	r.Finish = finishLength
 	if u.stops {
 		r.Finish = finishStop
