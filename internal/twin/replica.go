@@ -2,6 +2,7 @@ package twin
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -158,7 +159,10 @@ func (r *replica) run(ctx context.Context) {
 			if !ok {
 				return
 			}
-			start = max(start, next)
+			start = r.srv.onGrid(r.index, max(start, next))
+			if r.srv.clock.SleepUntil(ctx, int64(start)) != nil {
+				return
+			}
 			continue
 		}
 		end := start + length
@@ -181,6 +185,19 @@ func (r *replica) run(ctx context.Context) {
 			r.state.rebased.Add(1)
 		}
 	}
+}
+
+// onGrid returns when an idle replica may start a step at or after start. Replicas
+// whose steps have one fixed length would stay for ever in the order in which
+// their first requests came, which is nearly at once, and so would their bursts of
+// tokens: each keeps to its own share of a step.
+func (s *Server) onGrid(replica int, start float64) float64 {
+	if s.cfg.Step == 0 || len(s.replicas) == 1 {
+		return start
+	}
+	step := float64(s.cfg.Step)
+	phase := step * float64(replica) / float64(len(s.replicas))
+	return phase + step*math.Ceil((start-phase)/step)
 }
 
 // measure notes what the step that begins makes the devices do.
