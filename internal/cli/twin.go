@@ -31,6 +31,7 @@ type twinServeCmd struct {
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" help:"Longest sequence in tokens; the model's, or what fits the memory."`
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" help:"Share of the accelerator's memory that the engine takes."`
+	NoCache      bool          `name:"no-prefix-cache" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" help:"Make every step this long, with unlimited memory: a load for tests of clients."`
 	PerEvent     int           `name:"tokens-per-event" default:"1" placeholder:"N" help:"Tokens in each event of a stream, but the first and the last."`
 	Seed         uint64        `name:"seed" placeholder:"N" help:"Equal seeds and requests make equal answers."`
@@ -55,7 +56,7 @@ func (c *twinServeCmd) Run(a *app) error {
 	cfg := twin.ServerConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
-		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, Step: c.Step, Seed: c.Seed,
+		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Seed: c.Seed,
 		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval,
 	}
 	var lc net.ListenConfig

@@ -98,7 +98,7 @@ func newEngineHists(longest int) *engineHists {
 func (h *engineHists) finished(a *Account, limit int) {
 	const s = 1e-9
 	h[histPrompt].observe(float64(a.Prompt), 1)
-	h[histComputed].observe(float64(a.Prompt), 1)
+	h[histComputed].observe(float64(a.Prompt-a.Cached), 1)
 	h[histGeneration].observe(float64(a.Output), 1)
 	h[histMaxTokens].observe(float64(limit), 1)
 	h[histE2E].observe(s*(a.Finished-a.Arrival), 1)
@@ -200,8 +200,8 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	gauge("engine_sleep_state", "", labels("sleep_state", "weights_offloaded"), none)
 	gauge("engine_sleep_state", "", labels("sleep_state", "discard_all"), none)
 	gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", "", func(p *page) float64 { return 1 - float64(p.r.state.free.Load())/float64(s.blocks) })
-	// Without a prefix cache nothing asks for one.
-	queries, hits := none, none
+	queries := func(p *page) float64 { return float64(p.r.state.queries.Load()) }
+	hits := func(p *page) float64 { return float64(p.r.state.hits.Load()) }
 	prompt := func(p *page) float64 { return float64(p.r.state.prompt.Load()) }
 	counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", value{"", queries})
 	counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.", value{"", hits})
@@ -237,9 +237,13 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	}
 	if s.cfg.Step == 0 {
 		e.family("vllm:cache_config_info", "gauge", "Information of the LLMEngine CacheConfig")
+		caching := "False"
+		if s.caching() {
+			caching = "True"
+		}
 		for i := range pages {
 			e.sample("vllm:cache_config_info", labels(
-				"block_size", strconv.Itoa(blockTokens), "cache_dtype", "auto", "enable_prefix_caching", "False", "engine", strconv.Itoa(i),
+				"block_size", strconv.Itoa(s.cluster.Engine.BlockTokens), "cache_dtype", "auto", "enable_prefix_caching", caching, "engine", strconv.Itoa(i),
 				"gpu_memory_utilization", strconv.FormatFloat(s.cluster.Layout.utilization(), 'g', -1, 64), "num_gpu_blocks", strconv.Itoa(s.blocks)), 1)
 		}
 	}

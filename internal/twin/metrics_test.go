@@ -302,7 +302,7 @@ func TestPageOfVLLM(t *testing.T) {
 	// With one: what telemetry reads the size of the memory from.
 	s, url := start(t, ServerConfig{})
 	info := mustParse(t, fetch(t, url+"/metrics"))["vllm:cache_config_info"].samples[0]
-	for name, v := range map[string]string{"block_size": "16", "num_gpu_blocks": strconv.Itoa(s.blocks), "engine": "0", "enable_prefix_caching": "False", "gpu_memory_utilization": "0.9"} {
+	for name, v := range map[string]string{"block_size": "16", "num_gpu_blocks": strconv.Itoa(s.blocks), "engine": "0", "enable_prefix_caching": "True", "gpu_memory_utilization": "0.9"} {
 		if info.labels[name] != v {
 			t.Errorf("cache_config_info: %s %q, want %q", name, info.labels[name], v)
 		}

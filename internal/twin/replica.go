@@ -2,6 +2,7 @@ package twin
 
 import (
 	"context"
+	"hash/maphash"
 	"math"
 	"strconv"
 	"sync"
@@ -33,6 +34,7 @@ type replica struct {
 	inbox   []*answer
 	cancels []*answer
 	asleep  bool
+	reset   bool // the prefix cache is to be forgotten
 	wake    chan struct{}
 
 	// Of the goroutine alone.
@@ -48,6 +50,7 @@ type replica struct {
 		running, waiting, free atomic.Int64
 		prompt, output         atomic.Int64
 		preemptions, steps     atomic.Int64
+		queries, hits          atomic.Int64
 		stop, length, abort    atomic.Int64
 		rebased                atomic.Int64
 	}
@@ -85,8 +88,11 @@ type answer struct {
 	// tokens made, reasoning that of those which were thought, -1 when none were
 	// asked for; all are the engine goroutine's.
 	unfinished, completion, reasoning int
-	stream, usage, runningUsage       bool
-	chunked, keepAlive                bool
+	// cached is the number of prompt tokens that were in the prefix cache, -1
+	// without one.
+	cached                      int
+	stream, usage, runningUsage bool
+	chunked, keepAlive          bool
 	// complete is set before the last bytes are sent: a client that leaves after
 	// that has not left early. gone is set when nobody waits any more.
 	complete, gone atomic.Bool
@@ -110,6 +116,8 @@ type choice struct {
 	sent     int     // the index of the last token sent
 	// whole and thought are the text so far of an answer that is not a stream.
 	whole, thought []byte
+	// blocks is how its text goes on, for the prefix cache.
+	blocks blocks
 }
 
 func (r *replica) submit(a *answer) {
@@ -237,6 +245,7 @@ func (r *replica) log(late, last int64) {
 func (r *replica) take(start float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forget()
 	n := 0
 	for n < len(r.inbox) && float64(r.inbox[n].arrival) <= start {
 		a := r.inbox[n]
@@ -269,6 +278,15 @@ func (r *replica) take(start float64) {
 	r.cancels = r.cancels[:0]
 }
 
+// forget resets the prefix cache when that was asked for. The caller holds mu and
+// is the replica's goroutine.
+func (r *replica) forget() {
+	if r.reset {
+		r.reset = false
+		r.engine.ResetPrefixCache()
+	}
+}
+
 // settle publishes the engine's state and the accounts that are complete.
 func (r *replica) settle() {
 	l, c := r.engine.Load(), &r.engine.Counters
@@ -280,6 +298,8 @@ func (r *replica) settle() {
 	s.output.Store(c.OutputTokens)
 	s.preemptions.Store(c.Preemptions)
 	s.steps.Store(c.Steps)
+	s.queries.Store(c.PrefixQueries)
+	s.hits.Store(c.PrefixHits)
 	if len(r.closed) == 0 {
 		return
 	}
@@ -320,6 +340,7 @@ func (r *replica) waitForWork(ctx context.Context) (float64, bool) {
 			return float64(next), true
 		}
 		r.cancels = r.cancels[:0] // the engine is empty: nothing to take back
+		r.forget()
 		r.asleep = true
 		r.mu.Unlock()
 		select {
@@ -335,6 +356,9 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 	c := s.Owner.(*choice)
 	a := c.answer
 	if index == 0 {
+		if a.cached >= 0 && c.index%a.n == 0 { // the choices of a prompt share it
+			a.cached += s.Account.Cached
+		}
 		r.firsts = append(r.firsts, (r.end-s.Account.Arrival)/1e9)
 	} else if ns, n := r.end-c.last, len(r.gaps); n > 0 && r.gaps[n-1].ns == ns {
 		r.gaps[n-1].n++
@@ -347,6 +371,12 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 		piece = c.speech.next()
 	}
 	a.completion++
+	if s.Answer != 0 {
+		c.blocks.add(maphash.String(r.srv.hash, piece))
+		if last {
+			c.tell(&r.srv.answers)
+		}
+	}
 	if index < c.thinking {
 		a.reasoning++
 	}
@@ -446,7 +476,7 @@ func (c *choice) callID() string {
 
 // tokens is the account of tokens so far.
 func (a *answer) tokens() *dialect.WriterUsage {
-	return &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: -1, Reasoning: a.reasoning}
+	return &dialect.WriterUsage{Prompt: a.prompt, Completion: a.completion, Cached: a.cached, Reasoning: a.reasoning}
 }
 
 // begin and close frame what is between them as one chunk of the body.

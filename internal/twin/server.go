@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"net"
@@ -42,6 +43,8 @@ type ServerConfig struct {
 	MaxModelLen int
 	// MemoryUtilization is the engine's share of a device's memory.
 	MemoryUtilization float64
+	// NoPrefixCache turns the prefix cache off.
+	NoPrefixCache bool
 	// Step, when above 0, makes every step that long, with unlimited memory and,
 	// unless they are given, unlimited sequences and tokens per step.
 	Step time.Duration
@@ -87,6 +90,8 @@ type Server struct {
 	run      string // makes the ids of this run its own
 	ids      atomic.Uint64
 	router   *sharedRouter
+	hash     maphash.Seed // of texts
+	answers  answers
 	meter    *Meter // nil with fixed steps
 	devices  devices
 	http     *httpFigures
@@ -111,7 +116,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	cl, err := NewCluster(ClusterConfig{
 		Model: cfg.Model, GPU: cfg.GPU, Engine: cfg.Engine, Precision: cfg.Precision, TP: cfg.TP, Replicas: cfg.Replicas,
 		MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, MaxModelLen: cfg.MaxModelLen,
-		MemoryUtilization: cfg.MemoryUtilization, Step: cfg.Step,
+		MemoryUtilization: cfg.MemoryUtilization, NoPrefixCache: cfg.NoPrefixCache, Step: cfg.Step,
 	})
 	if err != nil {
 		return nil, err
@@ -129,7 +134,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}, router: &sharedRouter{router: router}, http: newHTTPFigures()}
+	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}, router: &sharedRouter{router: router}, http: newHTTPFigures(), hash: maphash.MakeSeed()}
 	if roofline, ok := cl.Engine.Timer.(*Roofline); ok && cl.Layout != nil {
 		s.meter = NewMeter(Builtin(), cl.Layout, roofline)
 	}
@@ -463,7 +468,7 @@ var routes = map[string]struct {
 	"/v1/chat/completions": {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAIChat) }},
 	"/v1/completions":      {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAICompletions) }},
 	"/tokenize":            {"POST", at(func(s *Server, q *ask) { s.tokenize(q) })},
-	"/reset_prefix_cache":  {"POST", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })}, // there is none
+	"/reset_prefix_cache":  {"POST", at(func(s *Server, q *ask) { s.resetCaches(q) })},
 	"/v1/models":           {"GET", at(func(s *Server, q *ask) { q.respond(kindJSON, s.models()) })},
 	"/health":              {"GET", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })},
 	"/ping":                {"GET POST", at(func(_ *Server, q *ask) { q.respond(kindText, nil) })},
@@ -524,6 +529,18 @@ func (s *Server) route(c *conn, x *exchange, req *http.Request, body []byte, kee
 	return r.answer(s, q)
 }
 
+// resetCaches forgets what is cached, of every replica between two steps. A
+// replica that serves somebody keeps its cache, as vLLM does.
+func (s *Server) resetCaches(q *ask) {
+	for _, r := range s.replicas {
+		r.mu.Lock()
+		r.reset = true
+		r.rouse()
+		r.mu.Unlock()
+	}
+	q.respond(kindText, nil)
+}
+
 func (s *Server) devicePage(q *ask) {
 	if s.meter == nil {
 		q.refuse(http.StatusNotFound, "NotFoundError", "steps of a fixed length (--step) run on no accelerator")
@@ -564,7 +581,7 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 		q.refuse(http.StatusNotFound, "NotFoundError", "The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name)
 		return nil
 	}
-	prompts := promptsOf(api, r)
+	prompts := s.promptsOf(api, r)
 	if n := len(prompts) * r.N; n > maxChoices {
 		q.bad("%d prompts with n %d are %d sequences; at most %d", len(prompts), r.N, n, maxChoices)
 		return nil
@@ -577,7 +594,10 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 	thinks := api == dialect.OpenAIChat && tool == "" && thinkShare(r) > 0
 	a := &answer{
 		conn: q.conn, ask: *q.exchange, stream: r.Stream, usage: r.IncludeUsage, runningUsage: r.IncludeUsage && r.ContinuousUsage,
-		chunked: q.http.ProtoAtLeast(1, 1), keepAlive: q.keepAlive, done: make(chan struct{}), n: r.N, reasoning: -1,
+		chunked: q.http.ProtoAtLeast(1, 1), keepAlive: q.keepAlive, done: make(chan struct{}), n: r.N, reasoning: -1, cached: -1,
+	}
+	if s.caching() {
+		a.cached = 0
 	}
 	if thinks {
 		a.reasoning = 0
@@ -604,6 +624,11 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 			c := s.choice(r, p, len(a.choices), limit)
 			c.answer = a
 			c.settle(r, tool, thinks)
+			if s.caching() && api == dialect.OpenAIChat && !thinks && tool == "" && c.speech.cut < 0 {
+				// Who sends the answer back may find it in the cache.
+				c.seq.Answer = s.ids.Add(1)
+				c.blocks = p.blocks
+			}
 			a.choices = append(a.choices, c)
 		}
 	}
@@ -650,7 +675,7 @@ func (s *Server) choice(r *dialect.ServerRequest, p prompt, index, limit int) ch
 			output, finish = natural, finishStop
 		}
 	}
-	return choice{index: index, finish: finish, seed: seed, seq: Seq{Prompt: p.tokens, Output: output}, speech: speech{seed: seed, left: output, cut: -1}}
+	return choice{index: index, finish: finish, seed: seed, seq: Seq{Prompt: p.tokens, Output: output, Limit: limit, Content: p.content}, speech: speech{seed: seed, left: output, cut: -1}}
 }
 
 // callTokens is the least number of tokens of a call that is complete: the name,
@@ -732,33 +757,6 @@ func (s *Server) serves(name string) bool {
 	return err == nil && m == s.model
 }
 
-// prompt is what one or more choices answer.
-type prompt struct {
-	text   string
-	tokens int
-}
-
-func promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
-	if api == dialect.OpenAIChat {
-		var b strings.Builder
-		tokens := templateTokens
-		for _, m := range r.Messages {
-			b.WriteString(m.Role)
-			b.WriteByte('\n')
-			b.WriteString(m.Text)
-			b.WriteByte('\n')
-			tokens += templateMessageTokens + CountTokens(m.Text)
-		}
-		return []prompt{{b.String(), tokens}}
-	}
-	all := make([]prompt, len(r.Prompts))
-	for i, text := range r.Prompts {
-		// An empty prompt still has the token that starts a text.
-		all[i] = prompt{text, max(1, r.PromptTokens[i], CountTokens(text))}
-	}
-	return all
-}
-
 // tokenize answers with the tokens that a prompt would have. Their ids are made
 // from their text: equal texts have equal ids, but no id leads back to its text.
 func (s *Server) tokenize(q *ask) {
@@ -791,7 +789,7 @@ func (s *Server) tokenize(q *ask) {
 			answer.Strings = append(answer.Strings, piece)
 		}
 	}
-	for _, p := range promptsOf(api, r) {
+	for _, p := range s.promptsOf(api, r) {
 		answer.Count += p.tokens
 		// What a template or an id stands for has no text.
 		text, n := p.text, 0

@@ -19,6 +19,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"plimsoll/internal/dialect"
 	"plimsoll/internal/message"
 	"plimsoll/internal/workload"
 )
@@ -514,9 +515,13 @@ func TestLateReader(t *testing.T) {
 func TestRealTimeIsVirtualTime(t *testing.T) {
 	s, url := start(t, ServerConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 256})
 	var wg sync.WaitGroup
+	// All begin alike, so that most are found in the prefix cache.
+	content := map[int][]Extent{}
 	for i := range 24 {
+		text := strings.Repeat(" word", 20*i+1)
+		content[20*i+1] = s.promptsOf(dialect.OpenAICompletions, &dialect.ServerRequest{Prompts: []string{text}, PromptTokens: []int{0}})[0].content
 		wg.Go(func() {
-			ask := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"ignore_eos":true}`, strings.Repeat(" word", 20*i+1), 5+i)
+			ask := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"ignore_eos":true}`, text, 5+i)
 			if status, answer := post(t, url+"/v1/completions", ask); status != 200 {
 				t.Errorf("status %d: %s", status, answer)
 			}
@@ -536,7 +541,7 @@ func TestRealTimeIsVirtualTime(t *testing.T) {
 	}
 	seqs := make([]*Seq, len(real))
 	for i, a := range real {
-		seqs[i] = &Seq{Prompt: a.Prompt, Output: a.Output, Account: Account{Arrival: a.Arrival}}
+		seqs[i] = &Seq{Prompt: a.Prompt, Output: a.Output, Content: content[a.Prompt], Account: Account{Arrival: a.Arrival}}
 	}
 	next, now := 0, 0.0
 	for steps := 0; next < len(seqs) || !e.Idle(); steps++ {
@@ -555,10 +560,15 @@ func TestRealTimeIsVirtualTime(t *testing.T) {
 		now += length
 		e.End(now, nil)
 	}
+	cached := 0
 	for i, a := range real {
+		cached += a.Cached
 		if d := gocmp.Diff(seqs[i].Account, a); d != "" {
 			t.Errorf("sequence %d of %d prompt tokens (-virtual +real):\n%s", i, a.Prompt, d)
 		}
+	}
+	if cached < 1000 {
+		t.Errorf("%d tokens were cached: the prompts share too little", cached)
 	}
 }
 

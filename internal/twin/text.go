@@ -64,13 +64,6 @@ func CountTokens(text string) int {
 	return n
 }
 
-// The tokens that a chat template adds: one at the start, the header and the end
-// of each message, and the header of the answer. It is the shape of Llama 3's.
-const (
-	templateTokens        = 5
-	templateMessageTokens = 5
-)
-
 // speechTokens is how many tokens of an answer are made at a time, saltTokens how
 // many the generator starts a text with to make it unlike any other: eight words
 // and a full stop, which make no sentence. It ends a text with what fills it up,

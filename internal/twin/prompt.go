@@ -1,0 +1,187 @@
+package twin
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+
+	"plimsoll/internal/dialect"
+)
+
+// prompt is what one or more choices answer.
+type prompt struct {
+	text   string
+	tokens int
+	// content is what the prefix cache knows it by, blocks how its text goes on.
+	content []Extent
+	blocks  blocks
+}
+
+// blocks divides a text into KV blocks, token by token, as it comes. Texts that
+// begin alike have the same blocks up to where they differ.
+type blocks struct {
+	size int
+	// inner is the hash of the last n tokens, which fill no block yet, chain that of
+	// all full blocks, of which there are full.
+	inner, chain uint64
+	n, full      int
+}
+
+// add takes the next token, by its hash, and is true when it fills a block.
+func (b *blocks) add(token uint64) (id uint64, full bool) {
+	b.inner = mix(b.inner, token)
+	if b.n++; b.n < b.size {
+		return 0, false
+	}
+	id = b.inner
+	b.chain = mix(b.chain, id)
+	b.inner, b.n = 0, 0
+	b.full++
+	return id, true
+}
+
+// answers remembers who said what: a prompt that goes on where an answer ended is
+// found in the prefix cache as that answer, which was cached without its text. It
+// forgets the oldest.
+type answers struct {
+	mu    sync.Mutex // guards what follows
+	known map[uint64]told
+	order []uint64 // of known, the oldest first
+	size  int      // extents
+}
+
+// told is a text that a sequence has: a prompt and its answer, up to a whole
+// number of blocks.
+type told struct {
+	content []Extent
+	full    int
+}
+
+// maxTold bounds the extents that are remembered: 64 MiB of them.
+const maxTold = 4 << 20
+
+func (a *answers) put(chain uint64, t told) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = map[uint64]told{}
+	}
+	if _, ok := a.known[chain]; ok {
+		return // the elder is what the cache finds
+	}
+	a.known[chain] = t
+	a.order = append(a.order, chain)
+	a.size += len(t.content)
+	for a.size > maxTold && len(a.order) > 1 {
+		a.size -= len(a.known[a.order[0]].content)
+		delete(a.known, a.order[0])
+		a.order = a.order[1:]
+	}
+}
+
+// tell remembers a choice's text, when it is complete.
+func (c *choice) tell(a *answers) {
+	b := &c.blocks
+	if n := b.full*b.size - c.seq.Prompt; n > 0 {
+		content := append(slices.Clip(c.seq.Content), Extent{ID: c.seq.Answer, Tokens: n})
+		a.put(b.chain, told{content, b.full})
+	}
+}
+
+// teller builds a prompt out of its tokens.
+type teller struct {
+	s *Server
+	prompt
+	found told
+}
+
+func (s *Server) teller() *teller {
+	return &teller{s: s, prompt: prompt{blocks: blocks{size: s.cluster.Engine.BlockTokens}}}
+}
+
+// caching is whether the engines have a prefix cache.
+func (s *Server) caching() bool { return s.cluster.Engine.PrefixCache }
+
+func (t *teller) token(piece string) {
+	t.tokens++
+	if !t.s.caching() {
+		return
+	}
+	id, full := t.blocks.add(maphash.String(t.s.hash, piece))
+	if !full {
+		return
+	}
+	t.content = append(t.content, Extent{ID: id, Tokens: t.blocks.size})
+	t.s.answers.mu.Lock()
+	if told, ok := t.s.answers.known[t.blocks.chain]; ok {
+		t.found = told
+	}
+	t.s.answers.mu.Unlock()
+}
+
+func (t *teller) said(text string) {
+	for text != "" {
+		n := nextPiece(text)
+		t.token(text[:n])
+		text = text[n:]
+	}
+}
+
+// end is the prompt.
+func (t *teller) end() prompt {
+	if t.blocks.n > 0 {
+		// What begins a block may be gone on with.
+		t.content = append(t.content, Extent{ID: mix(t.blocks.inner, uint64(t.blocks.n)), Tokens: t.blocks.n})
+	}
+	if t.found.full > 0 {
+		t.content = append(slices.Clone(t.found.content), t.content[t.found.full:]...)
+	}
+	return t.prompt
+}
+
+// The tokens that a chat template adds: one at the start, four before each
+// message and one after, and four before the answer. It is the shape of Llama 3's.
+const (
+	templateTokens        = 5
+	templateMessageTokens = 5
+	headerTokens          = 4
+)
+
+func (t *teller) header(role string) {
+	for i := range headerTokens {
+		t.token([...]string{"<|start|>", "<|" + role, "|>", "\n\n"}[i])
+	}
+}
+
+func (s *Server) promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
+	if api == dialect.OpenAIChat {
+		t := s.teller()
+		var b strings.Builder
+		t.token("<|begin|>")
+		for _, m := range r.Messages {
+			b.WriteString(m.Role)
+			b.WriteByte('\n')
+			b.WriteString(m.Text)
+			b.WriteByte('\n')
+			t.header(m.Role)
+			t.said(m.Text)
+			t.token("<|end|>")
+		}
+		t.header("assistant")
+		t.text = b.String()
+		return []prompt{t.end()}
+	}
+	all := make([]prompt, len(r.Prompts))
+	for i, text := range r.Prompts {
+		t := s.teller()
+		t.text = text
+		t.said(text)
+		if text == "" {
+			t.content = nil // ids, or nothing: it still has the token that starts a text
+			t.tokens = max(1, r.PromptTokens[i])
+		}
+		all[i] = t.end()
+	}
+	return all
+}

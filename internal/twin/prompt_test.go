@@ -1,0 +1,141 @@
+package twin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/dialect"
+)
+
+type cachedUsage struct {
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    *struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	Choices []struct {
+		Message struct{ Content string }
+	}
+}
+
+// What two prompts share is in the cache, in whole blocks, and an answer that is
+// sent back is, too.
+func TestPrefixCache(t *testing.T) {
+	s, url := start(t, ServerConfig{})
+	words := func(seed uint64, n int) string {
+		sp := speech{seed: seed, left: n, cut: -1}
+		text := ""
+		for range n {
+			text += sp.next()
+		}
+		return text
+	}
+	say := func(path, body string) (u cachedUsage) {
+		t.Helper()
+		status, answer := post(t, url+path, body)
+		if err := json.Unmarshal([]byte(answer), &u); err != nil || status != 200 || u.Usage.Details == nil {
+			t.Fatalf("status %d, %v: %s", status, err, answer)
+		}
+		return u
+	}
+	complete := func(text string, want int) {
+		t.Helper()
+		u := say("/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":4,"n":2,"ignore_eos":true}`, text))
+		if u.Usage.Details.Cached != want {
+			t.Errorf("prompt of %d tokens: %d cached, want %d", u.Usage.Prompt, u.Usage.Details.Cached, want)
+		}
+	}
+	base := words(1, 100)
+	complete(base, 0)
+	complete(base, 96)                           // 6 blocks
+	complete(base+" and more of it", 96)         // the seventh was not full
+	complete(words(1, 32), 16)                   // one token is always computed
+	complete(words(1, 33), 32)                   // or more
+	complete("Else "+base, 0)                    // nothing from the beginning
+	complete(words(1, 40)+" "+words(2, 100), 32) // 40 tokens are two blocks and a half
+
+	// A conversation: each turn finds the turn before and its answer.
+	history := []map[string]string{{"role": "system", "content": words(3, 50)}}
+	computed := 0
+	for turn := range 5 {
+		history = append(history, map[string]string{"role": "user", "content": words(uint64(10+turn), 30)})
+		b, err := json.Marshal(map[string]any{"messages": history, "max_tokens": 70, "ignore_eos": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := say("/v1/chat/completions", string(b))
+		if turn > 0 {
+			// All tokens of the turn before but the last, which is never computed.
+			if want := (computed - 1) / 16 * 16; u.Usage.Details.Cached != want {
+				t.Errorf("turn %d: %d of %d tokens cached, want %d", turn, u.Usage.Details.Cached, u.Usage.Prompt, want)
+			}
+		}
+		computed = u.Usage.Prompt + u.Usage.Completion
+		history = append(history, map[string]string{"role": "assistant", "content": u.Choices[0].Message.Content})
+	}
+	var prompts, hits int64
+	for _, a := range s.Accounts() {
+		prompts += int64(a.Prompt)
+		hits += int64(a.Cached)
+	}
+	page := mustParse(t, fetch(t, url+"/metrics"))
+	for name, want := range map[string]int64{"prefix_cache_queries": prompts, "prefix_cache_hits": hits, "prompt_tokens_cached": hits} {
+		if got := total(page, "vllm:"+name+"_total", "vllm:"+name+"_total"); got != float64(want) {
+			t.Errorf("%s: %v, want %d", name, got, want)
+		}
+	}
+	if v := total(page, "vllm:kv_cache_usage_perc", "vllm:kv_cache_usage_perc"); v != 0 {
+		t.Errorf("what is only cached counts as used: %v", v)
+	}
+	if status, _ := post(t, url+"/reset_prefix_cache", ""); status != 200 {
+		t.Errorf("reset: %d", status)
+	}
+	complete(base, 0)
+	complete(base, 96)
+	_, off := start(t, ServerConfig{NoPrefixCache: true})
+	for range 2 {
+		_, answer := post(t, off+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2}`, base))
+		if strings.Contains(answer, "cached_tokens") {
+			t.Errorf("without a cache: %s", answer)
+		}
+	}
+}
+
+// What is remembered of answers is bounded.
+func TestAnswersAreForgotten(t *testing.T) {
+	var a answers
+	content := make([]Extent, maxTold/10)
+	for i := range uint64(50) {
+		a.put(i, told{content, 1})
+	}
+	if len(a.known) != 10 || a.size > maxTold || len(a.order) != 10 {
+		t.Errorf("%d answers of %d extents", len(a.known), a.size)
+	}
+	if _, ok := a.known[49]; !ok {
+		t.Error("the latest was forgotten")
+	}
+}
+
+// A chat costs what its template adds, whatever is in it.
+func TestPromptTokens(t *testing.T) {
+	s, err := NewServer(ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &dialect.ServerRequest{Messages: []dialect.ServerMessage{{Role: "system", Text: "Be brief."}, {Role: "user", Text: strings.Repeat("ship ", 100)}}}
+	p := s.promptsOf(dialect.OpenAIChat, r)[0]
+	if want := templateTokens + 2*templateMessageTokens + 3 + 101; p.tokens != want {
+		t.Errorf("%d tokens, want %d", p.tokens, want)
+	}
+	n := 0
+	for _, e := range p.content {
+		n += e.Tokens
+	}
+	if n != p.tokens || len(p.content) != (n+15)/16 {
+		t.Errorf("%d extents of %d tokens", len(p.content), n)
+	}
+}
