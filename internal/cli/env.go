@@ -31,10 +31,14 @@ type Env struct {
 }
 
 // Process returns the environment of this process and begins to catch SIGINT
-// and SIGTERM.
+// and SIGTERM, and the hang-up of a terminal that is closed unless that is
+// ignored (nohup): what was measured is worth as much then.
 func Process() *Env {
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(ch, syscall.SIGHUP)
+	}
 	return &Env{
 		Args:  os.Args[1:],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

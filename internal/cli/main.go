@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"plimsoll/internal/plainjson"
 	"plimsoll/internal/report"
 )
 
@@ -323,8 +325,13 @@ func distance(a, b string) int {
 
 // printJSON writes v as indented JSON.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.env.Stdout)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.env.Stdout.Write(plainjson.Escape(b.Bytes()))
+	return err
 }

@@ -86,12 +86,18 @@ func (a *app) whole(r *run.Run) iter.Seq2[*record.Request, error] {
 // name in the folder of runs, or the one started last there.
 func (a *app) findRun(name, root string) (string, error) {
 	root = a.env.path(root)
+	if name == "" {
+		return "", usagef("report: the name of the run is empty: want a folder, a name or %s", latest)
+	}
 	if name != latest {
 		for _, dir := range []string{a.env.path(name), filepath.Join(root, name)} {
 			if _, err := os.Stat(filepath.Join(dir, "run.json")); err == nil {
 				return dir, nil
 			}
 		}
+	}
+	if fi, err := os.Stat(a.env.path(name)); err == nil && fi.IsDir() && strings.ContainsRune(name, filepath.Separator) {
+		return "", usagef("report: %s is no run: there is no run.json in it", report.Printable(name))
 	}
 	runs, err := run.List(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -390,9 +390,8 @@ func parseModels(p page) []Model {
 	var list struct {
 		Data []struct {
 			ID      string          `json:"id"`
-			OwnedBy string          `json:"owned_by"`
-			MaxLen  *int64          `json:"max_model_len"`
-			Meta    json.RawMessage `json:"meta"`
+			OwnedBy json.RawMessage `json:"owned_by"`
+			MaxLen  json.RawMessage `json:"max_model_len"`
 		} `json:"data"`
 	}
 	if json.Unmarshal(p.body, &list) != nil || list.Data == nil {
@@ -400,7 +399,13 @@ func parseModels(p page) []Model {
 	}
 	models := make([]Model, 0, len(list.Data))
 	for _, d := range list.Data {
-		models = append(models, Model{ID: d.ID, OwnedBy: d.OwnedBy, MaxContext: d.MaxLen})
+		m := Model{ID: d.ID}
+		_ = json.Unmarshal(d.OwnedBy, &m.OwnedBy) // of no use when it is no text
+		// A length that is no whole number is not known; the list is one all the same.
+		if n := new(int64); len(d.MaxLen) > 0 && json.Unmarshal(d.MaxLen, n) == nil && *n > 0 {
+			m.MaxContext = n
+		}
+		models = append(models, m)
 	}
 	return models
 }

@@ -2,12 +2,14 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
 	"math"
 
+	"plimsoll/internal/plainjson"
 	"plimsoll/internal/record"
 	"plimsoll/internal/stats"
 )
@@ -200,14 +202,20 @@ func tokens(n int32) *int32 {
 // error of seq or of w.
 func JSONLines(w io.Writer, seq iter.Seq2[*record.Request, error]) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	enc := json.NewEncoder(b)
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
 	for r, err := range seq {
 		if err != nil {
 			_ = b.Flush()
 			return err
 		}
-		if err := enc.Encode(NewRow(r)); err != nil {
+		line.Reset()
+		err := enc.Encode(NewRow(r))
+		if err == nil {
+			_, err = b.Write(plainjson.Escape(line.Bytes()))
+		}
+		if err != nil {
 			return fmt.Errorf("write request %d: %w", r.ID, err)
 		}
 	}

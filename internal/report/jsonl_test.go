@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -110,5 +111,24 @@ func TestJSONLinesStopsAtAnError(t *testing.T) {
 	}
 	if n := strings.Count(b.String(), "\n"); n != 1 {
 		t.Errorf("%d lines before the error, want 1", n)
+	}
+}
+
+// What a server said is in every line as text that no terminal obeys.
+func TestJSONLinesArePrintable(t *testing.T) {
+	r := broken(1, 1000*ms, record.HTTPStatusError)
+	r.Message, r.Finish = "\u009b31m\x7f \u202egnp\u2028\x1b[2J", "\u009d0;x\u009c"
+	var b bytes.Buffer
+	if err := JSONLines(&b, func(yield func(*record.Request, error) bool) { yield(r, nil) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range strings.TrimSuffix(b.String(), "\n") {
+		if !unicode.IsPrint(c) {
+			t.Errorf("%q in %q", c, b.String())
+		}
+	}
+	var row Row
+	if err := json.Unmarshal(b.Bytes(), &row); err != nil || *row.ErrorMessage != r.Message || *row.FinishReason != r.Finish {
+		t.Errorf("row is %+v, %v", row, err)
 	}
 }

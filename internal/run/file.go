@@ -37,6 +37,19 @@ func writeFile(name string, b []byte) (err error) {
 	return commit(f, name)
 }
 
+// readFile reads a file of a run. Anything but a file is refused: a named pipe
+// would be waited for without end.
+func readFile(name string) ([]byte, error) {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: not a regular file", name)
+	}
+	return os.ReadFile(name)
+}
+
 // commit makes the complete file f durable under name and closes it.
 func commit(f *os.File, name string) error {
 	if err := f.Sync(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"plimsoll/internal/plainjson"
 	"plimsoll/internal/stats"
 )
 
@@ -81,5 +82,5 @@ func (i *Info) marshal() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode run.json: %w", err)
 	}
-	return append(b, '\n'), nil
+	return append(plainjson.Escape(b), '\n'), nil
 }

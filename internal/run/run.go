@@ -41,7 +41,7 @@ type Note struct {
 
 // Open opens the run in the folder dir.
 func Open(dir string) (*Run, error) {
-	b, err := os.ReadFile(filepath.Join(dir, infoFile))
+	b, err := readFile(filepath.Join(dir, infoFile))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("open run %s: no %s there: want the folder of one run: %w", dir, infoFile, err)
@@ -66,7 +66,7 @@ func (r *Run) Info() Info { return r.info }
 
 // Scenario returns the content of scenario.yaml.
 func (r *Run) Scenario() ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(r.dir, scenarioFile))
+	b, err := readFile(filepath.Join(r.dir, scenarioFile))
 	if err != nil {
 		return nil, fmt.Errorf("read scenario of run: %w", err)
 	}
@@ -76,7 +76,7 @@ func (r *Run) Scenario() ([]byte, error) {
 // Summary returns the saved summary. The error wraps fs.ErrNotExist when the
 // run was not ended properly.
 func (r *Run) Summary() (*stats.Summary, error) {
-	b, err := os.ReadFile(filepath.Join(r.dir, summaryFile))
+	b, err := readFile(filepath.Join(r.dir, summaryFile))
 	if err != nil {
 		return nil, fmt.Errorf("read summary of run: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -150,6 +151,11 @@ func (v *validator) target(t *Target) {
 	v.duration("target.timeout", t.Timeout)
 }
 
+func validPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
 func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // url checks an http or https URL. Query says whether it may have a query.
@@ -171,6 +177,8 @@ func (v *validator) url(path, raw string, query bool) {
 		v.fail(path, "want a URL with http:// or https://", strictyaml.Quote(redact(raw)))
 	case u.Hostname() == "":
 		v.fail(path, "want a host in the URL, as in http://localhost:8000", strictyaml.Quote(redact(raw)))
+	case u.Port() != "" && !validPort(u.Port()):
+		v.fail(path, "want a port from 1 to 65535", strictyaml.Quote(redact(raw)))
 	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
 		v.fail(path, "a fragment (#) is never sent: remove it", strictyaml.Quote(redact(raw)))
 	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):

@@ -12,6 +12,8 @@ import (
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"plimsoll/internal/plainjson"
 )
 
 // SummarySchemaName is the value of the field schema of every Summary.
@@ -295,7 +297,7 @@ func (s *Summary) Marshal() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode summary: %w", err)
 	}
-	return append(b, '\n'), nil
+	return append(plainjson.Escape(b), '\n'), nil
 }
 
 // ParseSummary reads the content of a summary.json.
