@@ -299,8 +299,8 @@ func reproduce(r *Row) (*setup, error) {
 // Result is what the twin says of a row.
 type Result struct {
 	TTFT, TPOT, E2E float64 // means in ms
-	// Running is the mean share of max_num_seqs that ran, KV that of the blocks in
-	// use at the peak.
+	// Running is the mean share of max_num_seqs that ran, KV the largest share of
+	// blocks in use.
 	Running, KV float64
 }
 
@@ -365,7 +365,7 @@ func (s *setup) predict(ctx context.Context, known map[twin.ClusterConfig]*twin.
 		res.TPOT = sum.tpot / float64(sum.tpots)
 	}
 	res.Running = p.MeanRunning / float64(cl.Engine.MaxNumSeqs)
-	res.KV = p.MeanKV
+	res.KV = p.PeakKV
 	return res, nil
 }
 
@@ -389,8 +389,15 @@ func setOverhead(e *twin.EngineProfile, us float64) {
 // candidates are the overheads per step in us that are tried.
 var candidates = []float64{200, 400, 600, 800, 1000, 1200, 1500}
 
-// minOthers is how many other groups of an engine it takes to choose its overhead.
-const minOthers = 3
+const (
+	// minOthers is how many other groups of an engine it takes to choose its
+	// overhead, maxShare how much of their rows one of them may have at most.
+	minOthers, maxShare = 3, 2.0 / 3
+	// minGain is by how much the mean error over the others' rows must fall for
+	// another overhead than the catalogue's; errors above hopeless count as that:
+	// they have other causes.
+	minGain, hopeless = 0.005, 0.25
+)
 
 // Group is a group's rows and what became of them.
 type Group struct {
@@ -413,8 +420,10 @@ type Group struct {
 
 	rows   []*Row
 	setups []*setup
-	// byOverhead are the results per candidate; index 0 is the catalogue's.
+	// byOverhead are the results per candidate; index 0 is the catalogue's. chosen
+	// are those that are reported.
 	byOverhead [][]Result
+	chosen     []Result
 }
 
 // Report is all that Evaluate found.
@@ -426,7 +435,7 @@ type Report struct {
 
 // Filter says which rows count.
 const Filter = "confidence A or B, dense, no speculative decoding, 5 rows or more in the group, and away from saturation " +
-	"(mean running below 85 % of max_num_seqs and mean KV use below 90 % in the twin)"
+	"(mean running below 85 % of max_num_seqs and KV use always below 90 % in the twin)"
 
 // minRows is the smallest group that is reported.
 const minRows = 5
@@ -562,36 +571,40 @@ func short(s string) string {
 }
 
 // choose takes the overhead that is best for the other groups of the same profile,
-// when there are enough of them.
+// when there are enough of them and none of them decides alone.
 func (rep *Report) choose(g *Group) {
 	if g.Class != "dense" || len(g.byOverhead) < 2 {
 		return
 	}
-	best, pick := math.Inf(1), 0
-	for k := range g.byOverhead {
-		var medians []float64
-		for _, o := range rep.Groups {
-			if o == g || o.Class != "dense" || o.Profile != g.Profile || len(o.rows) == 0 {
-				continue
+	groups, rows, largest := 0, 0, 0
+	errs := make([]float64, len(g.byOverhead))
+	for _, o := range rep.Groups {
+		if o == g || o.Class != "dense" || o.Profile != g.Profile || len(o.rows) == 0 {
+			continue
+		}
+		groups++
+		rows += len(o.rows)
+		largest = max(largest, len(o.rows))
+		for k := range errs {
+			if e := o.tpotError(k); !math.IsNaN(e) {
+				errs[k] += float64(len(o.rows)) * min(e, hopeless)
 			}
-			medians = append(medians, o.tpotError(k))
 		}
-		if len(medians) < minOthers {
-			return
-		}
-		sum := 0.0
-		for _, m := range medians {
-			sum += m
-		}
-		if mean := sum / float64(len(medians)); mean < best-1e-12 {
-			best, pick = mean, k
+	}
+	if groups < minOthers || float64(largest) > maxShare*float64(rows) {
+		return
+	}
+	g.Chosen = true
+	pick := 0
+	for k := range errs {
+		if errs[k]/float64(rows) < errs[0]/float64(rows)-minGain && errs[k] < errs[pick] {
+			pick = k
 		}
 	}
 	if pick > 0 {
 		g.Overhead = candidates[pick-1]
+		g.chosen = g.byOverhead[pick]
 	}
-	g.Chosen = true
-	g.byOverhead[0] = g.byOverhead[pick]
 }
 
 func (g *Group) tpotError(k int) float64 {
@@ -610,9 +623,12 @@ func (g *Group) conclude() {
 	if g.Used == 0 || len(g.byOverhead) == 0 {
 		return
 	}
+	if g.chosen == nil {
+		g.chosen = g.byOverhead[0]
+	}
 	var e [3][]float64
 	for i, r := range g.rows {
-		res := g.byOverhead[0][i]
+		res := g.chosen[i]
 		for j, pair := range [][2]float64{{res.TPOT, r.TPOT}, {res.TTFT, r.TTFT}, {res.E2E, r.e2e()}} {
 			if x := pair[0]/pair[1] - 1; !math.IsNaN(x) && !math.IsInf(x, 0) {
 				e[j] = append(e[j], x)

@@ -16,8 +16,9 @@ func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
 	fmt.Fprintf(w, "# %d rows read; counted are: %s.\n", rows, Filter)
 	fmt.Fprintf(w, "# Lengths are uniform from 0.8 to 1.0 of the nominal where the mean of the row says so, else fixed at the mean.\n")
 	fmt.Fprintf(w, "# A closed loop starts all users at once and makes 10 requests per user; an open loop sends at even distances, with the source's cap of sessions.\n")
-	fmt.Fprintf(w, "# Constants are the catalogue's. The overhead per step of a group (oh, us) is the one that is best for the TPOT of the other dense groups of the same engine\n")
-	fmt.Fprintf(w, "# profile (marked *), of %v; with fewer than %d others it is the catalogue's. No group's own rows choose anything for it.\n", candidates, minOthers)
+	fmt.Fprintf(w, "# Constants are the catalogue's. Only the overhead per step (oh, us) may be chosen, of %v, and only by the TPOT of the other dense groups of the\n", candidates)
+	fmt.Fprintf(w, "# same engine profile (*): when there are %d of them or more, none with more than two thirds of their rows, and they gain more than 0.5 points. Else it is the\n", minOthers)
+	fmt.Fprintf(w, "# catalogue's. No group's own rows choose anything for it: leave one group out.\n")
 	fmt.Fprintf(w, "# Errors are medians of |twin/measured - 1| in %%, the signed median in brackets. E2E is TTFT + TPOT x (OSL-1) where the file has none.\n")
 	print := func(g *Group) {
 		star := " "
