@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -75,7 +76,7 @@ func (c *twinServeCmd) Run(a *app) error {
 	}
 	l, err := lc.Listen(a.ctx, "tcp", c.Listen)
 	if err != nil {
-		return fmt.Errorf("twin serve: %w", err)
+		return fmt.Errorf("twin serve: %w: name another address with --listen, as in --listen 127.0.0.1:8001", err)
 	}
 	fmt.Fprintf(a.env.Stdout, "serving %s\nat http://%s (Ctrl-C ends)\n", s.Describe(), l.Addr())
 	if c.Step > 0 {
@@ -185,11 +186,15 @@ func (c *twinListCmd) Run(a *app) error {
 		}
 		return nil
 	case c.Kind == "models":
-		row("MODEL", "PARAMETERS", "ACTIVE", "LAYERS", "HIDDEN", "ATTENTION", "FFN", "CONTEXT", "CONFIDENCE")
+		row("MODEL", "SIZE", "ACTIVE", "EXPERTS", "CONTEXT", "CONFIDENCE")
 		for i := range models {
 			m := &models[i]
-			row(m.Name, fmt.Sprintf("%.3g B", m.Params()/1e9), fmt.Sprintf("%.3g B", m.ActiveParams()/1e9), m.Layers, m.Hidden,
-				m.Attention.String(), m.FFN.String(), m.Context, m.Conf)
+			experts, _, mixture := strings.Cut(m.FFN.String(), " x ")
+			active := parameters(m.ActiveParams())
+			if !mixture {
+				experts, active = "-", "-"
+			}
+			row(m.Name, parameters(m.Params()), active, experts, report.Count(int64(m.Context)), m.Conf)
 		}
 	case c.Kind == "gpus":
 		row("GPU", "BF16", "FP8", "FP4 TFLOPS", "GIB", "TB/S", "LINK GB/S", "W", "KERNELS")
@@ -216,6 +221,14 @@ func one[T any](found *T, err error) ([]T, error) {
 		return nil, err
 	}
 	return []T{*found}, nil
+}
+
+// parameters writes a number of parameters as people name models.
+func parameters(n float64) string {
+	if n >= 999.5e9 {
+		return fmt.Sprintf("%.3g T", n/1e12)
+	}
+	return fmt.Sprintf("%.3g B", n/1e9)
 }
 
 // some writes a value of the catalogue, - for none.
