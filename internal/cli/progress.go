@@ -74,11 +74,12 @@ func (p *progress) close() {
 const barWidth = 10
 
 // progressLine is one line of fewer than 80 columns:
-// [===>      ]  35 %  39s left  4 users  2.00/s  128 tokens/s  24 ok
+// [===>      ]  35 %  39s left  4 users  2.00 done/s  128 tokens/s  24 ok
 // What matters less goes when there is no room.
 func progressLine(c *conduct.Progress) string {
 	head, bar := "", ""
-	if c.Share >= 0 {
+	stopping := c.Stopping && !c.Over
+	if c.Share >= 0 && !stopping {
 		n := min(barWidth, int(c.Share*barWidth))
 		bar = strings.Repeat("=", n)
 		if n < barWidth {
@@ -88,6 +89,9 @@ func progressLine(c *conduct.Progress) string {
 		head = fmt.Sprintf("%3.0f %%  ", 100*c.Share)
 	}
 	switch {
+	case stopping:
+		// The plan's end is no longer what is waited for.
+		head = "stopping, " + plural(int(c.Counts.InFlight), "request") + " in flight"
 	case c.Over && c.Share < 1:
 		head += "ended after " + report.Seconds(c.Elapsed.Seconds())
 	case c.Over:
@@ -106,7 +110,7 @@ func progressLine(c *conduct.Progress) string {
 	if c.Steps > 1 {
 		level = fmt.Sprintf("step %d/%d: %s", c.Step+1, c.Steps, level)
 	}
-	if c.Phase == record.Warmup && !c.Over {
+	if c.Phase == record.Warmup && !c.Over && !stopping {
 		level += " (warm-up)"
 	}
 	tail := "  " + report.Count(c.Counts.OK) + " ok"
@@ -115,7 +119,7 @@ func progressLine(c *conduct.Progress) string {
 	}
 	rates, tokens := "", ""
 	if !c.Over {
-		rates, tokens = "  "+report.Figure(c.EndedPerS)+"/s", "  "+report.Figure(c.TokensPerS)+" tokens/s"
+		rates, tokens = "  "+report.Figure(c.EndedPerS)+" done/s", "  "+report.Figure(c.TokensPerS)+" tokens/s"
 	}
 	core := head + "  " + level
 	for _, line := range []string{
