@@ -19,6 +19,7 @@ type guard struct {
 	mu     sync.Mutex
 	failed [window]bool // whether the request failed, a ring
 	at     int
+	seen   int // requests taken into account since the start
 	errors int
 	// spent are the tokens of ended requests, reserved those that the ones in
 	// flight were asked for.
@@ -61,6 +62,7 @@ func (g *guard) ended(r *record.Request, asked int64) (StopReason, string) {
 		g.errors++
 	}
 	g.at = (g.at + 1) % window
+	g.seen++
 	if bad {
 		switch r.HTTPStatus {
 		case 401, 403:
@@ -72,8 +74,8 @@ func (g *guard) ended(r *record.Request, asked int64) (StopReason, string) {
 	// Fewer than a whole window of requests is enough when even a window filled
 	// up with successes would be over the limit.
 	if g.maxShare > 0 && g.maxShare < 1 && float64(g.errors) > g.maxShare*window {
-		return ErrorShare, fmt.Sprintf("%d of the last %d requests failed, more than max-error-share %g allows; the last failure: %s: %s",
-			g.errors, window, g.maxShare, r.Error, r.Message)
+		return ErrorShare, fmt.Sprintf("%d of the last %d requests failed, more than max-error-share %g of %d allows; the last failure: %s: %s",
+			g.errors, min(g.seen, window), g.maxShare, window, r.Error, r.Message)
 	}
 	return Completed, ""
 }
