@@ -163,7 +163,12 @@ func (v *validator) url(path, raw string, query bool) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The error of url.Parse repeats the text, which may hold a password.
-		v.fail(path, "want a URL, as in http://localhost:8000", redact(raw))
+		want := "want a URL, as in http://localhost:8000"
+		// An address with a port is no URL for url.Parse: its scheme is missing.
+		if _, err := url.Parse("http://" + raw); err == nil && !strings.Contains(raw, "://") {
+			want = "want a URL with http:// or https://: write http://" + redact(raw)
+		}
+		v.fail(path, want, strictyaml.Quote(redact(raw)))
 		return
 	}
 	switch {
@@ -319,6 +324,9 @@ func (v *validator) also(path string) string {
 		return ""
 	}
 	p, _ := v.s.origin.doc.At(path)
+	if at := p.String(); strings.HasPrefix(at, "--") {
+		return fmt.Sprintf(" (%s is given by %s)", path, at)
+	}
 	return fmt.Sprintf(" (%s is at %s)", path, p)
 }
 
