@@ -89,7 +89,7 @@ func Text(w io.Writer, r *Run) error {
 func paint(s string) string {
 	const green, yellow, red, off = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
 	for _, c := range []struct{ word, colour string }{
-		{"valid: every", green}, {"CLIENT-BOUND:", yellow}, {"INVALID:", red},
+		{"valid:", green}, {"CLIENT-BOUND:", yellow}, {"INVALID:", red},
 	} {
 		at := "VERDICT    " + c.word
 		s = strings.Replace(s, "\n"+at, "\n"+strings.TrimSuffix(at, c.word)+c.colour+c.word+off, 1)
