@@ -17,7 +17,7 @@ import (
 
 type checkCmd struct {
 	URL   string `arg:"" name:"url" help:"The endpoint: a base, with or without /v1, or a full path."`
-	Probe bool   `name:"probe" help:"Also send a few requests to the model. They are listed, they use tokens, and each asks for at most 32."`
+	Probe bool   `name:"probe" help:"Also send a few requests to the model. They are listed, they use tokens, and each asks for 16."`
 	Model string `name:"model" placeholder:"NAME" help:"The model that the probes ask for; the first of the model list by default."`
 	accessFlags
 	GetTimeout   time.Duration `name:"get-timeout" default:"5s" placeholder:"D" help:"Limit for each GET."`

@@ -229,6 +229,12 @@ func explain(n *kong.Node, err error) error {
 		return fmt.Errorf("%swant a command: %s", where, strings.Join(commandNames(n), ", "))
 	}
 	if w, ok := strings.CutPrefix(text, `expected "<`); ok {
+		name, _, _ := strings.Cut(w, ">")
+		for _, v := range n.Positional {
+			if v.Name == name && v.Enum != "" {
+				return fmt.Errorf("%swant %s: %s", where, strings.ToUpper(name), strings.Join(v.EnumSlice(), ", "))
+			}
+		}
 		return fmt.Errorf("%swant %s", where, strings.ToUpper(strings.TrimRight(w, `>."`)))
 	}
 	vs := n.Positional

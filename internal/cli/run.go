@@ -26,23 +26,23 @@ type scenarioFlags struct {
 	ExtraBody   string `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
 	accessFlags
 	ConnectTimeout   string `name:"connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`
-	HeaderTimeout    string `name:"header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header."`
-	IdleTimeout      string `name:"idle-timeout" placeholder:"D" group:"target" help:"Limit for silence within a response."`
+	HeaderTimeout    string `name:"header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header (default 10m)."`
+	IdleTimeout      string `name:"idle-timeout" placeholder:"D" group:"target" help:"Limit for silence within a response (default 2m)."`
 	Timeout          string `name:"timeout" placeholder:"D" group:"target" help:"Limit for a whole request."`
 	NewConnection    bool   `name:"new-connection" group:"target" help:"A new connection for every request."`
 	ResetPrefixCache bool   `name:"reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
 
 	Workload     string `name:"workload" placeholder:"NAME" group:"users" help:"A built-in workload instead of the two lengths below."`
-	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
-	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
+	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
+	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
 
 	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
 	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
 	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default) or constant."`
-	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
+	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
 	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
 	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window."`
+	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 1m)."`
 	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
 	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
 
@@ -54,7 +54,7 @@ type scenarioFlags struct {
 	Tag       []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
 	Out       string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
 	SaveText  bool     `name:"save-text" group:"data" help:"Keep the answers too."`
-	Telemetry string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto, none, or pages to read."`
+	Telemetry string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto (default), none, or pages to read."`
 	Set       []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
@@ -121,6 +121,9 @@ func (a *app) readScenarioFor(name string, sets []scenario.Setting, url string) 
 	if name != "" {
 		data, err := a.env.readFile(name)
 		if err != nil {
+			if strings.Contains(name, "://") {
+				return nil, usagef("read scenario %s: want a file; an endpoint is named by --url", report.Printable(name))
+			}
 			return nil, usagef("read scenario: %w", err)
 		}
 		if data == nil {
