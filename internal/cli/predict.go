@@ -26,10 +26,13 @@ type twinPredictCmd struct {
 
 	Model        string        `name:"model" placeholder:"NAME" group:"cluster" help:"The model (default llama-3.1-8b)."`
 	GPU          string        `name:"gpu" default:"h100" placeholder:"NAME" group:"cluster" help:"The accelerator."`
-	GPUs         int           `name:"gpus" placeholder:"N" group:"cluster" help:"Accelerators in all: with --tp as many replicas as they make, else one replica over all of them."`
+	GPUs         int           `name:"gpus" placeholder:"N" group:"cluster" help:"Accelerators in all: with --tp as many replicas as they make, else tp over all of them."`
 	TP           int           `name:"tp" placeholder:"N" group:"cluster" help:"Accelerators per replica that share each layer (default 1)."`
-	EP           int           `name:"ep" placeholder:"N" group:"cluster" help:"Accelerators that share the experts of a mixture."`
-	Precision    string        `name:"precision" default:"bf16" placeholder:"P" group:"cluster" help:"Of the linear layers: bf16, fp8 or fp4."`
+	PP           int           `name:"pp" placeholder:"N" group:"cluster" help:"Groups of accelerators per replica which hold a part of the layers each (default 1)."`
+	DP           int           `name:"dp" placeholder:"N" group:"cluster" help:"Ranks per replica that attend to sequences of their own and share the experts (default 1)."`
+	EP           int           `name:"ep" placeholder:"N" group:"cluster" help:"Groups of experts of a mixture, over the tp x dp accelerators (default 1)."`
+	Precision    string        `name:"precision" default:"bf16" placeholder:"P" group:"cluster" help:"Of the linear layers: bf16, fp8, fp4 or others of the catalogue."`
+	KVFP8        bool          `name:"kv-fp8" group:"cluster" help:"Keep keys and values in fp8."`
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" group:"cluster" help:"The engine: vllm, sglang or trtllm."`
 	Replicas     int           `name:"replicas" placeholder:"N" group:"cluster" help:"Engines behind one router."`
 	Router       string        `name:"router" placeholder:"NAME" group:"cluster" help:"How requests are spread: round-robin (default) or least-loaded."`
@@ -91,33 +94,31 @@ func (*twinPredictCmd) Examples() []string {
 func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 	cfg := twin.ClusterConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision), TP: c.TP, Replicas: c.Replicas,
+		PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8,
 		MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens, MaxModelLen: c.MaxModelLen,
 		MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step,
 	}
 	for _, f := range []struct {
 		name string
 		n    int
-	}{{"gpus", c.GPUs}, {"tp", c.TP}, {"ep", c.EP}, {"replicas", c.Replicas}} {
+	}{{"gpus", c.GPUs}, {"tp", c.TP}, {"pp", c.PP}, {"dp", c.DP}, {"ep", c.EP}, {"replicas", c.Replicas}} {
 		if f.n < 0 {
 			return cfg, fmt.Errorf("--%s %d: want at least 1", f.name, f.n)
 		}
 	}
-	if c.EP > 1 {
-		return cfg, fmt.Errorf("--ep %d: no model of this version's catalogue has experts to share", c.EP)
-	}
 	if c.GPUs == 0 {
 		return cfg, nil
 	}
+	layers, replicas := max(c.PP, 1)*max(c.DP, 1), max(c.Replicas, 1)
 	switch {
-	case c.TP == 0 && c.Replicas == 0:
-		cfg.TP = c.GPUs
 	case c.TP == 0:
-		cfg.TP = c.GPUs / c.Replicas
+		cfg.TP = max(1, c.GPUs/(layers*replicas))
 	case c.Replicas == 0:
-		cfg.Replicas = c.GPUs / c.TP
+		replicas = max(1, c.GPUs/(layers*c.TP))
+		cfg.Replicas = replicas
 	}
-	if max(cfg.TP, 1)*max(cfg.Replicas, 1) != c.GPUs {
-		return cfg, fmt.Errorf("--gpus %d: want replicas x tp, which is %d x %d", c.GPUs, max(cfg.Replicas, 1), max(cfg.TP, 1))
+	if n := cfg.TP * layers * replicas; n != c.GPUs {
+		return cfg, fmt.Errorf("--gpus %d: tp %d x pp %d x dp %d x replicas %d are %d", c.GPUs, cfg.TP, max(c.PP, 1), max(c.DP, 1), replicas, n)
 	}
 	return cfg, nil
 }
@@ -252,7 +253,7 @@ func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult) error {
 		_, err = a.env.Stdout.Write(b)
 		return err
 	case res.Folder == "":
-		return report.Text(a.env.Stdout, &report.Run{Summary: res.Summary, Colour: a.env.colour(), Model: res.Cluster.Describe()})
+		return report.Text(a.env.Stdout, &report.Run{Summary: res.Summary, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()})
 	}
 	r, err := a.openRun(res.Folder)
 	if err != nil {

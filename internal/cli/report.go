@@ -175,7 +175,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 	}
 	var simulated struct{ Twin struct{ Text string } }
 	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
-		about.URL, about.Model = "", simulated.Twin.Text+", simulated"
+		about.URL, about.Model = "", "simulated: "+simulated.Twin.Text
 	}
 	var facts conduct.Facts
 	if json.Unmarshal(info.Target, &facts) == nil {
