@@ -94,3 +94,49 @@ func TestFixedSteps(t *testing.T) {
 		}
 	}
 }
+
+// A request without records costs next to no allocation, and a thousand engines
+// cost no more than one.
+func TestPredictionIsCheap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has costs of its own")
+	}
+	allocations := func(replicas, users int) float64 {
+		cfg := &PredictConfig{
+			Cluster: testCluster(t, ClusterConfig{Replicas: replicas}), Population: synthetic(512, 256), Sink: new(counter), Stream: true,
+			Steps: []Step{{Users: users, Requests: users, Drain: time.Hour}},
+		}
+		cost := func(requests int) float64 {
+			cfg.Steps[0].Requests = requests
+			return testing.AllocsPerRun(1, func() { predict(t, cfg) })
+		}
+		const n = 4000
+		return (cost(users+n) - cost(users)) / n
+	}
+	for _, c := range []struct{ replicas, users int }{{1, 64}, {50, 400}} {
+		if n := allocations(c.replicas, c.users); n > 0.5 {
+			t.Errorf("%v allocations for a request of %d users on %d engines", n, c.users, c.replicas)
+		}
+	}
+}
+
+// What is skipped is most of it: one user's request of 256 tokens is a handful of
+// events, not 256 steps.
+func TestSkippingSkips(t *testing.T) {
+	f := func(users int, limit float64) {
+		t.Helper()
+		const n = 500
+		p := predict(t, &PredictConfig{
+			Cluster: testCluster(t, ClusterConfig{}), Population: synthetic(512, 256), Sink: new(counter), Stream: true,
+			Steps: []Step{{Users: users, Requests: n, Drain: time.Hour}},
+		})
+		if got := float64(p.Events) / n; got > limit {
+			t.Errorf("%v events for a request of %d users; %d steps in all", got, users, p.Counters.Steps)
+		}
+		if users == 1 && p.Counters.Steps != 256*n {
+			t.Errorf("%d steps", p.Counters.Steps)
+		}
+	}
+	f(1, 8)
+	f(64, 3)
+}
