@@ -83,7 +83,7 @@ fmt: .tools/gofumpt ## format every Go file
 
 .PHONY: race
 race: ## the race detector over the packages with concurrency; needs gcc
-	CGO_ENABLED=1 $(GO) test -race -timeout 8m $(TESTFLAGS) $(CONCURRENT)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 9m $(TESTFLAGS) $(CONCURRENT)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s), after its seeds

@@ -130,6 +130,9 @@ func (o *one) send(tb testing.TB) {
 // From the connection to the record neither an event nor a read costs an
 // allocation: a request of many events allocates what one of few does.
 func TestEventsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	for _, size := range []int{100, 259, 4096} { // parts of an event, one, several
 		perRequest := func(n int) float64 {
 			o := newOne(t, n, size)
