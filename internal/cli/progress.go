@@ -97,21 +97,24 @@ func progressLine(c *conduct.Progress) string {
 	case c.Over:
 		head += "done in " + report.Seconds(c.Elapsed.Seconds())
 	case c.Phase == record.Drain && c.Step == c.Steps-1:
-		head += plural(int(c.Counts.InFlight), "request") + " to drain"
+		head += report.Count(c.Counts.InFlight) + " to drain"
 	case c.Left >= 0:
 		head += seconds(c.Left) + " left"
 	default:
 		head += seconds(c.Elapsed)
 	}
-	level := report.Figure(c.Rate) + "/s asked"
+	level := report.Figure(c.Rate) + "/s"
 	if c.Users > 0 {
 		level = plural(c.Users, "user")
 	}
 	if c.Steps > 1 {
 		level = fmt.Sprintf("step %d/%d: %s", c.Step+1, c.Steps, level)
 	}
-	if c.Phase == record.Warmup && !c.Over && !stopping {
-		level += " (warm-up)"
+	switch {
+	case c.Phase == record.Warmup && !c.Over && !stopping:
+		level += ", warm-up"
+	case c.Users == 0:
+		level += " asked"
 	}
 	tail := "  " + report.Count(c.Counts.OK) + " ok"
 	if n := c.Counts.Failed; n > 0 {

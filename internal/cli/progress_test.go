@@ -28,18 +28,18 @@ func TestProgressLine(t *testing.T) {
 	f("[===>      ]  35 %  39s left  4 users  2.00 done/s  128 tokens/s  24 ok", base)
 	c := base
 	c.Phase, c.Counts.Failed = record.Warmup, 2
-	f(" 35 %  39s left  4 users (warm-up)  2.00 done/s  128 tokens/s  24 ok  2 failed", c)
+	f(" 35 %  39s left  4 users, warm-up  2.00 done/s  128 tokens/s  24 ok  2 failed", c)
 	c = base
 	c.Share, c.Left = 0.5, -1
 	f("[=====>    ]  50 %  21s  4 users  2.00 done/s  128 tokens/s  24 ok", c)
 	c = base
 	c.Phase, c.Share, c.Counts.InFlight = record.Drain, 1, 1
-	f("[==========] 100 %  1 request to drain  4 users  2.00 done/s  128 tokens/s  24 ok", c)
+	f("[==========] 100 %  1 to drain  4 users  2.00 done/s  128 tokens/s  24 ok", c)
 	c = base
 	c.Steps, c.Step, c.Users, c.Rate = 3, 1, 0, 2.5
 	f(" 35 %  39s left  step 2/3: 2.50/s asked  2.00 done/s  128 tokens/s  24 ok", c)
 	c.Steps, c.Step, c.Rate, c.TokensPerS, c.Counts.Failed = 100, 99, 12_345, 1e6, 1e6
-	f(" 35 %  39s left  step 100/100: 12,345/s asked  2.00 done/s  24 ok  1,000,000 failed", c)
+	f(" 35 %  39s left  step 100/100: 12,345/s asked  24 ok  1,000,000 failed", c)
 	c = base
 	c.Stopping, c.Counts.InFlight = true, 2
 	f("stopping, 2 requests in flight  4 users  2.00 done/s  128 tokens/s  24 ok", c)
