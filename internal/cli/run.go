@@ -28,7 +28,7 @@ type scenarioFlags struct {
 	ConnectTimeout   string `name:"connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`
 	HeaderTimeout    string `name:"header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header (default 10m)."`
 	IdleTimeout      string `name:"idle-timeout" placeholder:"D" group:"target" help:"Limit for silence within a response (default 2m)."`
-	Timeout          string `name:"timeout" placeholder:"D" group:"target" help:"Limit for a whole request."`
+	Timeout          string `name:"timeout" placeholder:"D" group:"target" help:"Limit for a whole request (default 1h)."`
 	NewConnection    bool   `name:"new-connection" group:"target" help:"A new connection for every request."`
 	ResetPrefixCache bool   `name:"reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
 

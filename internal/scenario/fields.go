@@ -48,7 +48,7 @@ var fieldHelp = map[string]Field{
 	"target.connect-timeout":    {Help: "Limit for name look-up, connect and TLS.", Example: "5s", Arg: "D"},
 	"target.header-timeout":     {Help: "Limit from the last byte sent to the response header. `0s` is none.", Example: "30s", Arg: "D"},
 	"target.idle-timeout":       {Help: "Limit for silence between bytes of a response. `0s` is none.", Example: "30s", Arg: "D"},
-	"target.timeout":            {Help: "Limit for a whole request; it also cuts answers that are still arriving. Left out, there is none.", Example: "5m", Arg: "D"},
+	"target.timeout":            {Help: "Limit for a whole request; it also cuts answers that are still arriving. `0s` is none.", Example: "5m", Arg: "D"},
 	"target.new-connection":     {Help: "Use a new connection for every request.", Example: "true"},
 	"target.reset-prefix-cache": {Help: "Empty the server's prefix cache before the run (`POST /reset_prefix_cache`).", Example: "true"},
 

@@ -55,7 +55,7 @@ type Target struct {
 	ConnectTimeout   time.Duration `yaml:"connect-timeout"`
 	HeaderTimeout    time.Duration `yaml:"header-timeout"`
 	IdleTimeout      time.Duration `yaml:"idle-timeout"`
-	Timeout          time.Duration `yaml:"timeout,omitempty"`
+	Timeout          time.Duration `yaml:"timeout"`
 	NewConnection    bool          `yaml:"new-connection,omitempty"`
 	ResetPrefixCache bool          `yaml:"reset-prefix-cache,omitempty"`
 }
@@ -139,6 +139,9 @@ func Default() *Scenario {
 			ConnectTimeout: 10 * time.Second,
 			HeaderTimeout:  10 * time.Minute,
 			IdleTimeout:    2 * time.Minute,
+			// A server that sends comments for ever never falls silent: without
+			// this a number of requests might never be done.
+			Timeout: time.Hour,
 		},
 		Users: Users{
 			PromptTokens: Dist{Kind: Fixed, A: 512},
