@@ -26,11 +26,15 @@ type twinServeCmd struct {
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine."`
 	Precision    string        `name:"precision" enum:"bf16,fp8" default:"bf16" placeholder:"P" help:"Of the linear layers: bf16 or fp8."`
 	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer."`
+	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Stages of accelerators that the layers are spread over."`
+	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Groups that attend to sequences of their own and share the experts."`
+	EP           int           `name:"ep" default:"1" placeholder:"N" help:"Accelerators that share the experts of a mixture."`
 	Replicas     int           `name:"replicas" default:"1" placeholder:"N" help:"Engines behind the address."`
 	Router       string        `name:"router" default:"round-robin" placeholder:"NAME" help:"How requests are spread over the replicas: round-robin or least-loaded."`
 	MaxNumSeqs   int           `name:"max-num-seqs" placeholder:"N" help:"Sequences that run at once, per replica; the engine's default for the accelerator."`
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" help:"Longest sequence in tokens; the model's, or what fits the memory."`
+	KVFP8        bool          `name:"kv-fp8" help:"Keep keys and values in fp8."`
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" help:"Share of the accelerator's memory that the engine takes."`
 	NoCache      bool          `name:"no-prefix-cache" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" help:"Make every step this long, with unlimited memory: a load for tests of clients."`
@@ -56,7 +60,7 @@ func (*twinServeCmd) Examples() []string {
 func (c *twinServeCmd) Run(a *app) error {
 	cfg := twin.ServerConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
-		TP: c.TP, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
+		TP: c.TP, PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
 		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Seed: c.Seed,
 		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval,
 	}

@@ -521,6 +521,51 @@ func TestWork(t *testing.T) {
 	near("all-reduces", part.LinkBytes, 8192*65*2*3.0/4*2*4096, 1e-9)
 }
 
+// No step of any model is shorter than its work takes at the devices' peaks, and
+// none does nothing: two independent sums over the same shapes.
+func TestWorkFitsTheStep(t *testing.T) {
+	c := Builtin()
+	checked := 0
+	for i := range c.Models {
+		for _, gpu := range []string{"h100", "b200", "mi300x"} {
+			for _, cfg := range []ClusterConfig{{TP: 1}, {TP: 8}, {TP: 8, EP: 8}, {TP: 4, PP: 2}, {TP: 1, DP: 8, EP: 8}, {TP: 8, Precision: FP8}} {
+				cfg.Model, cfg.GPU = c.Models[i].Name, gpu
+				cfg.MaxNumSeqs, cfg.MaxNumBatchedTokens = 64, 256 // beyond its tables the step time is a formula
+				cl, err := NewCluster(cfg)
+				if err != nil {
+					continue // does not fit, or is not possible
+				}
+				k := NewMeter(c, cl.Layout, cl.Engine.Timer.(*Roofline))
+				g := cl.Layout.GPU
+				window := int64(k.steps.window)
+				for _, b := range []Batch{
+					{Decodes: 1, KV: 500, Windowed: min(500, window), Sampled: 1},
+					{Decodes: 64, KV: 64 * 2000, Windowed: 64 * min(2000, window), Sampled: 64},
+					{Decodes: 16, KV: 16 * 30_000, Windowed: 16 * min(30_000, window), Sampled: 16, Chunks: []Chunk{{New: 500, Past: 1000}}},
+					{Chunks: []Chunk{{New: 2048}, {New: 100, Past: 50}}, Sampled: 2},
+				} {
+					checked++
+					seconds := cl.Engine.Timer.StepTime(&b) / 1e9
+					w := k.Work(&b)
+					memory := (w.ReadBytes + w.WriteBytes) / (g.Bandwidth.V * 1e12) / seconds
+					if tensor := w.Tensor / seconds; !(tensor > 0 && tensor < 1) || !(memory > 0 && memory < 1) || !(w.Busy > 0 && w.FLOPs > 0) {
+						t.Errorf("%s on %s %+v, batch %+v: tensor cores %.3f, memory %.3f of the time; %+v", cfg.Model, gpu, cfg, b, tensor, memory, w)
+					}
+					if p := g.power(&w, seconds); p < g.TDP.V*basePower || p > g.TDP.V {
+						t.Errorf("%s on %s: %v W of %v", cfg.Model, gpu, p, g.TDP.V)
+					}
+					if (w.LinkBytes > 0) != (cl.Layout.Devices() > 1) {
+						t.Errorf("%s on %s %+v: %v bytes between devices", cfg.Model, gpu, cfg, w.LinkBytes)
+					}
+				}
+			}
+		}
+	}
+	if checked < 500 {
+		t.Errorf("only %d batches checked", checked)
+	}
+}
+
 func TestImpossiblePages(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  ServerConfig

@@ -30,11 +30,15 @@ type ServerConfig struct {
 	// Model, GPU and Engine are names of the catalogue; llama-3.1-8b, h100 and
 	// vllm by default.
 	Model, GPU, Engine string
-	// Precision is bf16 (the default) or fp8.
+	// Precision is bf16 by default.
 	Precision Precision
 	// TP is the number of devices per replica, Replicas the number of engines
 	// behind the address; 1 by default.
 	TP, Replicas int
+	// PP, DP and EP are as in Layout; 1 by default. KVFP8 keeps keys and values in
+	// fp8.
+	PP, DP, EP int
+	KVFP8      bool
 	// MaxNumSeqs and MaxNumBatchedTokens are by default what vLLM takes for the
 	// device.
 	MaxNumSeqs, MaxNumBatchedTokens int
@@ -115,6 +119,7 @@ type Server struct {
 func NewServer(cfg ServerConfig) (*Server, error) {
 	cl, err := NewCluster(ClusterConfig{
 		Model: cfg.Model, GPU: cfg.GPU, Engine: cfg.Engine, Precision: cfg.Precision, TP: cfg.TP, Replicas: cfg.Replicas,
+		PP: cfg.PP, DP: cfg.DP, EP: cfg.EP, KVFP8: cfg.KVFP8,
 		MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, MaxModelLen: cfg.MaxModelLen,
 		MemoryUtilization: cfg.MemoryUtilization, NoPrefixCache: cfg.NoPrefixCache, Step: cfg.Step,
 	})
