@@ -206,7 +206,10 @@ func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, bl
 	if step == notSteady {
 		return // only in flight beside the window's own
 	}
-	put(colCapWait, r.CapWait, r.CapWait != 0)
+	if lag, ok := SendLag(r); ok {
+		delay, _ := between(r.Scheduled, r.Start)
+		put(colCapWait, delay-lag, delay != lag)
+	}
 	v, ok = TTFT(r)
 	put(colTTFT, v, ok)
 	v, ok = TTFC(r)

@@ -77,6 +77,9 @@ func randomRequest(t *rapid.T, i int, steps []StepInput, end int64) *record.Requ
 	}
 	r.Start = r.Scheduled + within("delay", 300*ms)
 	r.CapWait = min(within("cap wait", 400*ms), r.Start-r.Scheduled)
+	if rapid.IntRange(0, 9).Draw(t, "sent again") == 0 {
+		r.Resends, r.FirstSend = 1, r.Start-within("first send", r.Start-r.Scheduled-r.CapWait)
+	}
 	r.Connected = r.Start + within("connect", 50*ms)
 	r.Sent = r.Connected + within("upload", 50*ms)
 	last := r.Sent

@@ -188,4 +188,5 @@ func TestSendLagOfARequestSentAgain(t *testing.T) {
 	if lag, ok := SendLag(r); !ok || lag != 5*ms {
 		t.Errorf("send lag is %d ns, %v; want 5 ms", lag, ok)
 	}
+	is(t, "send_lag of the run", summarize(window(sec), r).Client.SendLag.Max, known(5))
 }

