@@ -70,6 +70,7 @@ type twinPredictCmd struct {
 	NoRecords bool     `name:"no-records" group:"data" help:"Keep nothing on disk: only the figures, much faster."`
 	Set       []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
 
+	Quiet       bool   `name:"quiet" group:"output" help:"No progress."`
 	Explain     bool   `name:"explain" group:"output" help:"Print where the time of the requests went instead of the figures."`
 	ExplainFile string `name:"explain-file" placeholder:"FILE" group:"output" help:"Write where the time of each request went, one JSON object a line."`
 	outputFlag
@@ -187,7 +188,10 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	if err != nil {
 		return err
 	}
+	p := newProgress(a.env, c.Quiet)
+	cfg.Progress = p.show
 	res, err := conduct.Predict(a.ctx, cfg)
+	p.close()
 	err = errors.Join(err, lines())
 	switch {
 	case err == nil:

@@ -39,6 +39,9 @@ type PredictConfig struct {
 	// request that was sent, in order of its end.
 	Explain bool
 	Each    func(r *record.Request, s *twin.Stages, replica int)
+	// Progress, when not nil, is called about once a second of this machine's time
+	// while the prediction lasts.
+	Progress func(Progress)
 }
 
 // PredictResult is a prediction.
@@ -124,6 +127,7 @@ type predictor struct {
 	plan     []load.Step
 	twin     twin.PredictConfig
 	input    stats.Input
+	meter    *meter
 }
 
 // id names the prediction by what it depends on.
@@ -148,7 +152,7 @@ func (quiet) Record(*twin.Finished) {}
 // pass runs the twin once, and returns the windows as they went.
 func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction, []stats.StepInput, error) {
 	c := p.twin
-	c.Sink = sink
+	c.Sink = p.meter.begin(sink)
 	pr, err := twin.Predict(ctx, &c)
 	if err != nil {
 		return nil, nil, &UsageError{Err: err}
@@ -171,11 +175,16 @@ func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction,
 // for what is kept on disk, since a guard may stop any run before its time.
 func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 	in := &p.input
+	p.meter = newMeter(p)
+	p.meter.passes = 1
 	var err error
 	if start, end, ok := twin.FirstWindow(&p.twin); ok && len(p.plan) == 1 && p.cfg.Root == "" && p.cfg.Each == nil {
 		in.Steps = []stats.StepInput{{Users: p.plan[0].Users, Rate: p.plan[0].Rate, Start: start, End: end, Complete: true}}
-	} else if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {
-		return nil, err
+	} else {
+		p.meter.passes = 2
+		if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {
+			return nil, err
+		}
 	}
 	for range 2 {
 		t, err := p.newTally()
@@ -190,6 +199,7 @@ func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 			return p.conclude(pr, t)
 		}
 		in.Steps = went
+		p.meter.passes++
 	}
 	panic("BUG: two passes of one prediction differ")
 }

@@ -17,6 +17,7 @@ import (
 	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/twin"
+	"plimsoll/internal/workload"
 )
 
 func predictConfig(t *testing.T, root string, sets ...string) *PredictConfig {
@@ -189,4 +190,44 @@ func TestExplanationSums(t *testing.T) {
 	if d := mean / *e.MeanMS; d < 0.999999999 || d > 1.000000001 || share < 0.999999 || share > 1.000001 {
 		t.Errorf("means sum to %v of %v, shares to %v", mean, *e.MeanMS, share)
 	}
+}
+
+// The share of a prediction that is done grows over its passes, by requests or by
+// time, whichever the plan has.
+func TestPredictionTellsOfItsProgress(t *testing.T) {
+	f := func(sets ...string) {
+		t.Helper()
+		var shares []float64
+		cfg := predictConfig(t, "", append(sets, "users.output-tokens=1", "load.max-in-flight=50")...)
+		cfg.Progress = func(c Progress) {
+			shares = append(shares, c.Share)
+			if c.Steps != 2 || c.Left < 0 || c.Counts.OK == 0 || c.EndedPerS <= 0 || c.TokensPerS <= 0 {
+				t.Errorf("progress is %+v", c)
+			}
+		}
+		users, err := workload.NewSynthetic(cfg.Scenario.Seed, &cfg.Scenario.Users, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &predictor{cfg: cfg, scenario: cfg.Scenario, plan: steps(cfg.Scenario)}
+		if p.twin.Cluster, err = twin.NewCluster(twin.ClusterConfig{Step: time.Microsecond}); err != nil {
+			t.Fatal(err)
+		}
+		p.twin.Population, p.twin.Stream, p.twin.Exact = users, true, true
+		for _, st := range p.plan {
+			p.twin.Steps = append(p.twin.Steps, twin.Step(st))
+		}
+		p.meter = newMeter(p)
+		p.meter.passes, p.meter.interval = 2, 0
+		for range 2 {
+			if _, _, err := p.pass(t.Context(), quiet{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(shares) < 4 || !slices.IsSorted(shares) || shares[0] > 0.5 || shares[len(shares)-1] > 1 || shares[len(shares)-1] < 0.7 {
+			t.Errorf("shares are %v", shares)
+		}
+	}
+	f("load.users=3,5", "load.requests=3000")
+	f("load.rate=1000,2000", "load.duration=1500ms")
 }
