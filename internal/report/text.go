@@ -151,6 +151,10 @@ func (t *text) head(r *Run) {
 	started := s.Run.Started
 	if at, err := time.Parse(time.RFC3339Nano, started); err == nil && !at.IsZero() {
 		started = at.UTC().Format("2006-01-02 15:04:05 UTC")
+		if at.UnixNano() == 0 {
+			// A prediction has no date, so that equal ones are equal to the byte.
+			started = "in virtual time"
+		}
 	}
 	if at, err := time.Parse(time.RFC3339Nano, started); err == nil && at.IsZero() {
 		started = "not known"
@@ -217,7 +221,12 @@ func (t *text) notes(r *Run) {
 	var open []string
 	for _, c := range t.s.Run.Checks {
 		if c.Value == nil {
-			open = append(open, strings.ReplaceAll(c.Check, "_", " "))
+			name := strings.ReplaceAll(c.Check, "_", " ")
+			if c.Check == "token_count" {
+				// It is the only check that needs something else than the run.
+				name += " (no tokenizer)"
+			}
+			open = append(open, name)
 		}
 	}
 	if len(open) > 0 {
@@ -670,7 +679,7 @@ func (t *text) slo() {
 		t.b.WriteString("    ttft and e2e are counted from the schedule, since a rate was asked for\n")
 	}
 	if len(t.s.Steps) > 1 {
-		t.b.WriteString("    of the worst step\n")
+		t.b.WriteString("    shown for the worst step\n")
 	}
 }
 

@@ -185,6 +185,19 @@ func TestTextGolden(t *testing.T) {
 }
 
 // TestColour: colour changes no column, and there is none unless asked for.
+// TestVirtualTime: a prediction has no date, and does not show the epoch as one.
+func TestVirtualTime(t *testing.T) {
+	in, rs := closed(10)
+	in.Started = time.Unix(0, 0).UTC()
+	var b bytes.Buffer
+	if err := Text(&b, &Run{Summary: stats.Summarize(in, slices.Values(rs))}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "started    in virtual time, 31.2 s\n") || strings.Contains(b.String(), "1970") {
+		t.Errorf("the start of a prediction:\n%s", strings.Join(strings.SplitN(b.String(), "\n", 6)[:5], "\n"))
+	}
+}
+
 func TestColour(t *testing.T) {
 	in, rs := closed(40)
 	in.Limits = []scenario.Limit{{Metric: "tpot", Stat: "mean", Value: 8 * time.Millisecond}}

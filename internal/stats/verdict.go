@@ -3,7 +3,10 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // The limits of the verdict, from METRICS.md.
@@ -83,21 +86,21 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	}
 	lag := s.Client.SendLag.P99
 	check("send_lag", lag, &lagLimit, !above(lag, lagLimit), MakesClientBound,
-		"requests were sent late: p99 of the send lag is %.1f ms", or0(lag))
+		"requests were sent late: p99 of the send lag is %s ms", three(or0(lag)))
 
 	var canary *float64
 	if s.Client.CanaryLag != nil {
 		canary = s.Client.CanaryLag.P99
 	}
 	check("canary_lag", canary, known(maxCanaryLagMS), !above(canary, maxCanaryLagMS), MakesClientBound,
-		"this client was slow to read: p99 of the canary's lag is %.1f ms", or0(canary))
+		"this client was slow to read: p99 of the canary's lag is %s ms", three(or0(canary)))
 	cpu := s.Client.CPUShare
 	user := s.Client.Timestamps != nil && *s.Client.Timestamps == "user"
 	check("cpu", cpu, known(maxCPUShare), !user || !above(cpu, maxCPUShare), MakesClientBound,
-		"this client used %.0f %% of its cores and has no kernel times to tell its own delays by", 100*or0(cpu))
+		"this client used %s %% of its cores and has no kernel times to tell its own delays by", three(100*or0(cpu)))
 	bounded := s.Client.BoundedEventShare
 	check("bounded_events", bounded, known(maxBoundedShare), !above(bounded, maxBoundedShare), MakesNote,
-		"%.1f %% of the events came in a read with later ones: itl and event_gap are only bounds", 100*or0(bounded))
+		"%s %% of the events came in a read with later ones: itl and event_gap are only bounds", three(100*or0(bounded)))
 
 	// The step that fell furthest behind decides.
 	var achieved *float64
@@ -116,32 +119,40 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 		effect, who = MakesNote, "the cap in flight held requests back, so the server was the limit"
 	}
 	check("achieved_rate", achieved, known(minAchievedShare), achieved == nil || *achieved >= minAchievedShare, effect,
-		"only %.1f %% of the scheduled requests were started in time: %s", 100*or0(achieved), who)
+		"only %s %% of the scheduled requests were started in time: %s", three(100*or0(achieved)), who)
 
 	var off *float64
 	if g.countOff.Count() > 0 {
 		off = known(float64(g.countOff.Quantile(0.5)) / 1e6)
 	}
 	check("token_count", off, known(maxCountOff), !above(off, maxCountOff), MakesNote,
-		"server and tokenizer count the output differently: by %.1f %% in the median", 100*or0(off))
+		"server and tokenizer count the output differently: by %s %% in the median", three(100*or0(off)))
 	check("more_events_than_tokens", count(g.moreEvents), known(0), g.moreEvents == 0, MakesNote,
 		"%d requests had more output events than output tokens", g.moreEvents)
 	shorter := share(g.short, g.short+g.long)
 	check("output_length", shorter, known(maxShortShare), !above(shorter, maxShortShare), MakesNote,
-		"%.1f %% of the answers stopped short of the asked length", 100*or0(shorter))
+		"%s %% of the answers stopped short of the asked length; ignore-eos asks for exactly that many tokens", three(100*or0(shorter)))
 	var promptOff *float64
 	if g.promptOff.n > 0 {
 		promptOff = known(float64(g.promptOff.sum) / 1e9 / float64(g.promptOff.n))
 	}
 	check("prompt_length", promptOff, known(maxPromptOff), !above(promptOff, maxPromptOff), MakesNote,
-		"prompts differ from the asked length by %.1f %% on average", 100*or0(promptOff))
+		"prompts differ from the asked length by %s %% on average", three(100*or0(promptOff)))
 	buffered := share(g.buffered, g.req.OK)
 	check("buffered_stream", buffered, known(maxBufferedShare), !above(buffered, maxBufferedShare), MakesNote,
-		"%.1f %% of the answers came in one burst at their end: something between buffers them, and their itl and tpot are in no pass or fail", 100*or0(buffered))
+		"%s %% of the answers came in one burst at their end: something between buffers them, and their itl and tpot are in no pass or fail", three(100*or0(buffered)))
 
 	slices.SortStableFunc(r.Reasons, func(a, b Reason) int {
 		return cmp.Compare(severity(a), severity(b))
 	})
+}
+
+// three writes a figure with three significant digits, as the report does.
+func three(v float64) string {
+	if math.Abs(v) >= 999.5 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%#.3g", v), ".")
 }
 
 // severity orders reasons: failures first, then by effect.
