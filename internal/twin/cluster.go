@@ -149,6 +149,13 @@ func (c *Cluster) Describe() string {
 	if c.Config.Step > 0 {
 		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
 	}
-	return fmt.Sprintf("%s in %s on %d x %d %s, %d KV tokens each, context %d",
-		c.Model.Name, c.Config.Precision, c.Config.Replicas, c.Config.TP, c.Config.GPU, c.KVTokens(), c.Context)
+	on, each := c.Config.GPU, ""
+	if c.Config.TP > 1 {
+		on = fmt.Sprintf("%d x %s", c.Config.TP, on)
+	}
+	if c.Config.Replicas > 1 {
+		on, each = fmt.Sprintf("%d replicas of %s", c.Config.Replicas, on), " each"
+	}
+	return fmt.Sprintf("%s in %s on %s, %d KV tokens%s, context %d",
+		c.Model.Name, c.Config.Precision, on, c.KVTokens(), each, c.Context)
 }
