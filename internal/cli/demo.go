@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"time"
 
+	"plimsoll/internal/report"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/twin"
 )
@@ -78,7 +80,12 @@ func (c *demoCmd) Run(a *app) error {
 		return err
 	}
 	if c.Output == "text" {
-		_, _ = fmt.Fprint(a.env.Stdout, "\nthis again      plimsoll report latest\nyour endpoint   plimsoll run --url http://HOST:PORT --users 4 --duration 30s\n")
+		program := cmp.Or(report.Printable(a.env.Program), "plimsoll")
+		out := ""
+		if c.Out != "runs" {
+			out = " --out " + report.Printable(c.Out)
+		}
+		_, _ = fmt.Fprintf(a.env.Stdout, "\nthis again      %[1]s report latest%[2]s\nyour endpoint   %[1]s run --url http://HOST:PORT --users 4 --duration 30s\n", program, out)
 	}
 	if code == exitMissed {
 		// The demo's service levels are not the user's.

@@ -15,7 +15,10 @@ import (
 // Env is the world of one invocation. It is used by one Main at a time.
 type Env struct {
 	// Args are the arguments without the program's name.
-	Args           []string
+	Args []string
+	// Program is how the user called the program, for commands to copy; "" is
+	// plimsoll.
+	Program        string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// LookupEnv returns an environment variable.
@@ -40,7 +43,7 @@ func Process() *Env {
 		signal.Notify(ch, syscall.SIGHUP)
 	}
 	return &Env{
-		Args:  os.Args[1:],
+		Args: os.Args[1:], Program: os.Args[0],
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		LookupEnv:  os.LookupEnv,
 		StdoutTTY:  isTerminal(os.Stdout),

@@ -197,8 +197,15 @@ func (a *app) printPlan(p *conduct.Plan) error {
 		path, value = max(path, len(f.Path)), max(value, len(f.Value))
 	}
 	path, value = min(path, 26), min(value, 30)
+	room := report.Width - path - value - 4
 	row := func(x, y, z string) {
 		x, y, z = report.Printable(x), report.Printable(y), report.Printable(z)
+		if n := len([]rune(z)); n > room && len([]rune(y)) <= value && strings.ContainsRune(z, filepath.Separator) {
+			// The end of a path and the line are what a reader needs.
+			if r := []rune(z); room > 12 {
+				z = "…" + string(r[n-room+1:])
+			}
+		}
 		line := report.Pad(x, path) + "  " + report.Pad(y, value) + "  " + z
 		if len([]rune(y)) > value || len([]rune(line)) > report.Width {
 			// A long value has lines of its own.
