@@ -37,9 +37,8 @@ type moment struct {
 
 // diary notes the moments of all requests.
 type diary struct {
-	mu    sync.Mutex
-	all   []moment
-	start func(step uint32) int64
+	mu  sync.Mutex
+	all []moment
 }
 
 func (d *diary) note(r *record.Request) {
