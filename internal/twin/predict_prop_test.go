@@ -31,6 +31,11 @@ var smallModels = sync.OnceValue(func() []string {
 func drawScenario(t *rapid.T) *PredictConfig {
 	model := rapid.SampledFrom(smallModels()).Draw(t, "model")
 	seqs := rapid.SampledFrom([]int{1, 2, 4, 16, 64}).Draw(t, "max seqs")
+	// In every third scenario many answers outgrow the memory together.
+	tight := rapid.IntRange(0, 2).Draw(t, "tight") == 0
+	if tight {
+		seqs = 64
+	}
 	cl, err := NewCluster(ClusterConfig{
 		Model: model, GPU: rapid.SampledFrom([]string{"h100", "h200", "l40s"}).Draw(t, "gpu"),
 		Replicas: rapid.IntRange(1, 4).Draw(t, "replicas"), MaxNumSeqs: seqs,
@@ -42,6 +47,9 @@ func drawScenario(t *rapid.T) *PredictConfig {
 	if blocks := rapid.SampledFrom([]int{0, 0, 60, 200}).Draw(t, "blocks"); blocks > 0 {
 		cl.Engine.Blocks = blocks
 		cl.Context = min(cl.Context, blocks*blockTokens)
+	}
+	if tight {
+		cl.Engine.Blocks, cl.Context = 60, min(cl.Context, 60*blockTokens)
 	}
 	cl.Engine.Policy = rapid.SampledFrom([]Policy{VLLM, VLLM, TRTLLM, SGLang}).Draw(t, "policy")
 	cl.Engine.PrefixCache = rapid.Bool().Draw(t, "prefix cache")
@@ -61,8 +69,12 @@ func drawScenario(t *rapid.T) *PredictConfig {
 		}
 		return random.Dist{Kind: random.Lognormal, A: float64(n), B: 3 * float64(n)}
 	}
+	prompt, output := dist("prompt", 400), dist("output", 500)
+	if tight {
+		prompt, output = random.Dist{Kind: random.Uniform, A: 1, B: 40}, random.Dist{Kind: random.Uniform, A: 100, B: 300}
+	}
 	p := &workload.Synthetic{
-		Seed: rapid.Uint64Range(1, 1000).Draw(t, "seed"), Prompt: dist("prompt", 400), Output: dist("output", 500),
+		Seed: rapid.Uint64Range(1, 1000).Draw(t, "seed"), Prompt: prompt, Output: output,
 		Exact: rapid.Bool().Draw(t, "exact"),
 		Think: time.Duration(rapid.SampledFrom([]int{0, 0, 3, 700}).Draw(t, "think")) * time.Millisecond,
 	}
