@@ -44,6 +44,8 @@ type Cluster struct {
 	Memory Memory
 	// Engine is the configuration of each replica's engine.
 	Engine EngineConfig
+	// Stages is what the way around each engine takes.
+	Stages StageCosts
 	// Context is the longest sequence in tokens.
 	Context int
 }

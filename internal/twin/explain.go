@@ -45,19 +45,22 @@ func (s *Stages) Sum() int64 {
 // stagesOf divides the time from start to end of a request by its account. A
 // request that was cut has its last stage cut.
 func stagesOf(a *Account, start, end int64) Stages {
-	var s Stages
-	admitted, first := end, end
-	if a.Steps > 0 || a.Admitted > 0 {
-		admitted = min(max(int64(a.Admitted), start), end)
+	// within returns the instant t, or end when it never came.
+	within := func(came bool, t float64, from int64) int64 {
+		if !came {
+			return end
+		}
+		return min(max(int64(t), from), end)
 	}
-	if a.First > 0 {
-		first = min(max(int64(a.First), admitted), end)
-	}
-	s.Queue = admitted - start
+	entered := within(true, a.Arrival, start)
+	admitted := within(a.Steps > 0 || a.Admitted > 0, a.Admitted, entered)
+	first := within(a.First > 0, a.First, admitted)
+	finished := within(a.Finished > 0 && !a.Cancelled, a.Finished, first)
+	sent := within(a.Sent > 0, a.Sent, finished)
 	early := min(max(int64(a.PreemptedEarly), 0), first-admitted)
-	late := min(max(int64(a.Preempted)-int64(a.PreemptedEarly), 0), end-first)
-	s.Prefill = first - admitted - early
-	s.Decode = end - first - late
-	s.Preempted = early + late
-	return s
+	late := min(max(int64(a.Preempted)-int64(a.PreemptedEarly), 0), finished-first)
+	return Stages{
+		Tokenization: entered - start, Queue: admitted - entered, Prefill: first - admitted - early, Decode: finished - first - late,
+		Preempted: early + late, Detokenization: sent - finished, Guardrail: end - sent,
+	}
 }

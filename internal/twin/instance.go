@@ -15,6 +15,10 @@ type instance struct {
 	engine *Engine
 	liner  Liner
 	index  int
+	desk   desk
+	// leaving are the sequences that the engine has finished and whose answers are
+	// not over.
+	leaving []*session
 
 	stepping, ending bool
 	// free is when the last step ended: the next begins no earlier.
@@ -23,6 +27,7 @@ type instance struct {
 	// under way. What nobody can ask for any more is dropped.
 	pieces []piece
 	plan   int
+	fed    int // the first piece whose tokens the API process has not had yet
 	keep   int // the length of pieces at which to look for what can be dropped
 
 	// Integrals over time of running sequences and of the share of blocks in use,
@@ -44,6 +49,42 @@ func (in *instance) cancel(d *driver, q *Seq) {
 	in.engine.Cancel(q)
 	d.router.Left(in.index)
 	in.disturb(d)
+}
+
+// enter takes a request in and returns when the engine gets it.
+func (in *instance) enter(d *driver, prompt int) int64 {
+	in.catchUp(float64(d.now)) // what the steps made is before it in the queue
+	return int64(in.desk.enter(float64(d.now), prompt))
+}
+
+// catchUp gives the API process the tokens of the steps that have ended by now.
+func (in *instance) catchUp(now float64) {
+	if in.stepping && in.desk.costs.OutputToken > 0 {
+		for in.fed < len(in.pieces) {
+			p := &in.pieces[in.fed]
+			n := p.endedBy(now)
+			if n == 0 {
+				break
+			}
+			if n < p.n {
+				rest := p.split(n)
+				in.pieces = append(in.pieces, piece{})
+				copy(in.pieces[in.fed+2:], in.pieces[in.fed+1:])
+				in.pieces[in.fed+1] = rest
+			}
+			in.feed()
+		}
+	}
+}
+
+// feed gives the API process the tokens of the next piece.
+func (in *instance) feed() {
+	p := &in.pieces[in.fed]
+	in.fed++
+	p.before, p.cost = in.desk.api, in.desk.costs.OutputToken*float64(p.tokens)
+	if p.cost > 0 {
+		in.desk.api = p.sent(p.n)
+	}
 }
 
 // disturb cuts the plan so that the engine can look at what has changed: only the
@@ -104,6 +145,7 @@ func (in *instance) begin(d *driver) {
 	}
 	in.stepping = true
 	in.plan = len(in.pieces)
+	in.fed = in.plan
 	step := e.tick + 1
 	n := int64(1)
 	if in.liner != nil {
@@ -111,6 +153,7 @@ func (in *instance) begin(d *driver) {
 	}
 	if n == 1 {
 		p := piece{step: step, n: 1, start: start, first: length}
+		p.tokens = e.batch.Sampled
 		if e.alone {
 			p.step, p.apart = e.tick, true
 		}
@@ -125,7 +168,7 @@ func (in *instance) begin(d *driver) {
 			if until != maxKV {
 				m = min(n, (until-b.KV)/per+1)
 			}
-			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per)}
+			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per), tokens: b.Sampled}
 			in.pieces = append(in.pieces, p)
 			start = p.end(m)
 			step += m
@@ -159,12 +202,30 @@ func (in *instance) end(d *driver) {
 	in.usedNS += (in.used + used) / 2 * span
 	in.peak = max(in.peak, used)
 	e.End(in.free, nil)
+	if !in.desk.none() {
+		for in.fed < len(in.pieces) {
+			in.feed()
+		}
+		p := &in.pieces[len(in.pieces)-1]
+		sent := p.sent(p.n)
+		for _, q := range e.plan {
+			if q.Account.First == in.free {
+				q.Account.FirstSent = sent
+			}
+			if q.start == in.free {
+				q.start = sent
+			}
+		}
+		for _, q := range e.done {
+			q.Account.Sent = sent
+		}
+	}
 	if len(e.done) > 0 {
 		l = e.Load()
 		used = 1 - float64(l.Free)/float64(l.Blocks)
 		for _, q := range e.done {
 			if u, ok := q.Owner.(*session); ok {
-				d.complete(u, in)
+				d.finished(u, in)
 			}
 		}
 	}
@@ -195,7 +256,7 @@ func (in *instance) prune() {
 	look := func(q *Seq) {
 		if len(q.runs) > 0 {
 			oldest = min(oldest, q.runs[0].base+1)
-		} else if q.state == decoding {
+		} else if q.state == decoding || q.state == idle {
 			oldest = min(oldest, q.base+1)
 		}
 	}
@@ -204,6 +265,9 @@ func (in *instance) prune() {
 	}
 	for q := e.waiting.head; q != nil; q = q.next {
 		look(q)
+	}
+	for _, u := range in.leaving {
+		look(u.seq)
 	}
 	drop := in.find(oldest)
 	in.pieces = append(in.pieces[:0], in.pieces[drop:]...)
@@ -279,7 +343,7 @@ func (f *Finished) appendTimes(dst []int64) []int64 {
 		made = run.last
 	}
 	switch {
-	case f.until == maxKV: // it has finished
+	case q.state == idle: // it has finished
 		add(q.start, q.base, q.base+int64(q.Output))
 	case q.state == decoding:
 		add(q.start, q.base, maxKV)
@@ -299,7 +363,7 @@ func (in *instance) appendTimes(dst []int64, first, last, until int64) []int64 {
 		}
 		from, to := max(first-p.step, 0), min(last-p.step, p.n-1)
 		for k := from; k <= to; k++ {
-			t := int64(p.end(k + 1))
+			t := int64(p.sent(k + 1))
 			if t > until {
 				return dst
 			}

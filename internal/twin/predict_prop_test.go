@@ -69,6 +69,16 @@ func drawScenario(t *rapid.T) *PredictConfig {
 		}
 		return random.Dist{Kind: random.Lognormal, A: float64(n), B: 3 * float64(n)}
 	}
+	if rapid.Bool().Draw(t, "stages") {
+		cost := func(name string, most float64) float64 {
+			return rapid.SampledFrom([]float64{0, 0, most / 100, most}).Draw(t, name)
+		}
+		cl.Stages = StageCosts{
+			Request: cost("request", 30e6), PromptToken: cost("prompt token", 1e5), Latency: cost("latency", 5e6),
+			OutputToken: cost("output token", 3e6), GuardRequest: cost("guard", 50e6), GuardToken: cost("guard token", 1e6),
+			Tokenizers: rapid.IntRange(0, 3).Draw(t, "tokenizers"), Guards: rapid.IntRange(0, 3).Draw(t, "guards"),
+		}
+	}
 	prompt, output := dist("prompt", 400), dist("output", 500)
 	if tight {
 		prompt, output = random.Dist{Kind: random.Uniform, A: 1, B: 40}, random.Dist{Kind: random.Uniform, A: 100, B: 300}

@@ -20,6 +20,9 @@ type Account struct {
 	// Prompt and Output are its tokens, Cached those of the prompt that were in the
 	// prefix cache when it was first scheduled.
 	Prompt, Output, Cached int
+	// FirstSent and Sent are when the first and the last token had passed through the
+	// API process, for drivers that simulate one; else 0.
+	FirstSent, Sent float64
 	// Cancelled is true when it was given up before its last token.
 	Cancelled bool
 }

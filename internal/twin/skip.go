@@ -1,6 +1,9 @@
 package twin
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Liner is a StepTimer that knows where it is straight, so that many steps can be
 // added up at once. A timer that is no Liner is stepped through.
@@ -141,12 +144,49 @@ type piece struct {
 	first, growth float64
 	// apart is a step without decoding. It has the number of the step before it.
 	apart bool
+	// tokens is what each step made. Sending them keeps the API process busy for cost
+	// per step; it was busy until before when the first step ended.
+	tokens       int
+	before, cost float64
+}
+
+// sent returns when the tokens of the k-th step are sent, k from 1 to n: after the
+// step, and after the tokens of the steps before.
+func (p *piece) sent(k int64) float64 {
+	if p.cost == 0 {
+		return p.end(k)
+	}
+	// The longest of the waits that began with a step j of the piece, or before it:
+	// end(j) + (k-j+1) cost. Steps that grow make that largest at an end of the piece.
+	x := float64(k)
+	at := max(p.before+x*p.cost, p.end(1)+x*p.cost, p.end(k)+p.cost)
+	if p.growth < 0 {
+		j := int64((p.cost-p.first)/p.growth) + 1
+		for i := max(j-1, 1); i <= min(j+1, k); i++ {
+			at = max(at, p.end(i)+float64(k-i+1)*p.cost)
+		}
+	}
+	return at
+}
+
+// split divides a piece after k steps.
+func (p *piece) split(k int64) (rest piece) {
+	rest = *p
+	rest.step, rest.n = p.step+k, p.n-k
+	rest.start, rest.first = p.end(k), p.first+float64(k)*p.growth
+	p.n = k
+	return rest
 }
 
 // end returns when the k-th step of the piece ends, k from 0 (its start) to n.
 func (p *piece) end(k int64) float64 {
 	x := float64(k)
 	return p.start + x*p.first + p.growth*(x*(x-1)/2)
+}
+
+// endedBy returns how many steps of the piece have ended by t.
+func (p *piece) endedBy(t float64) int64 {
+	return int64(sort.Search(int(p.n), func(k int) bool { return p.end(int64(k)+1) > t }))
 }
 
 // begunBefore returns how many steps of the piece begin before t.

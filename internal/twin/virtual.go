@@ -165,7 +165,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 			return nil, err
 		}
 		in := &d.instances[i]
-		*in = instance{engine: e, liner: liner, index: i}
+		*in = instance{engine: e, liner: liner, index: i, desk: newDesk(cfg.Cluster.Stages)}
 		in.instance = in
 	}
 	for i := range cfg.Steps {
@@ -280,6 +280,7 @@ type session struct {
 	refusal string
 	replica *instance
 	seq     *Seq
+	place   int // in replica.leaving
 }
 
 type sessionState uint8
@@ -290,6 +291,8 @@ const (
 	queued                // for a slot
 	sent
 	refusing // the refusal is under way
+	entering // on the way to the engine
+	leaving  // on the way back from it
 )
 
 // run carries out one step.
@@ -405,7 +408,7 @@ func (d *driver) stop(why StopReason, message string) {
 			d.leave(u)
 		case queued:
 			d.unsent(u, record.Cancelled)
-		case acting, sent, refusing:
+		case acting, sent, refusing, entering, leaving:
 		}
 	}
 }
@@ -431,7 +434,7 @@ func (d *driver) cutLive(status record.Status) {
 	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 	for _, u := range append([]*session(nil), s.live...) {
 		switch u.state {
-		case sent, refusing:
+		case sent, refusing, entering, leaving:
 			d.abandon(u, status)
 		case queued:
 			d.unsent(u, status)
@@ -508,6 +511,12 @@ func (d *driver) wakeUp(u *session) {
 	switch {
 	case u.state == refusing:
 		d.refuse(u)
+	case u.state == entering:
+		u.state = sent
+		u.replica.submit(d, u.seq)
+	case u.state == leaving:
+		u.replica.left(u)
+		d.complete(u)
 	case u.action.Kind == workload.Wait:
 		d.act(u, u.machine.Done(d.now, workload.Outcome{}))
 	default:
@@ -631,7 +640,37 @@ func (d *driver) send(u *session) {
 	q.Account.Arrival = float64(d.now)
 	in := &d.instances[d.router.Pick(q)]
 	u.replica = in
-	in.submit(d, q)
+	if in.desk.none() {
+		in.submit(d, q)
+		return
+	}
+	at := in.enter(d, prompt)
+	q.Account.Arrival = float64(at)
+	u.state = entering
+	d.agenda.set(&u.wake, at, classDue)
+}
+
+// finished is what the driver does when an engine has made a request's last token.
+func (d *driver) finished(u *session, in *instance) {
+	d.router.Left(in.index)
+	if in.desk.none() {
+		d.complete(u)
+		return
+	}
+	a := &u.seq.Account
+	ends := int64(in.desk.leave(a.Sent, u.seq.Output))
+	u.state, u.place = leaving, len(in.leaving)
+	in.leaving = append(in.leaving, u)
+	d.agenda.set(&u.wake, max(ends, d.now), classEnd)
+}
+
+// left takes a request off those that are on the way back.
+func (in *instance) left(u *session) {
+	last := len(in.leaving) - 1
+	moved := in.leaving[last]
+	in.leaving[u.place], moved.place = moved, u.place
+	in.leaving[last] = nil
+	in.leaving = in.leaving[:last]
 }
 
 // contentOf appends what a prompt has in common with others: its parts up to the
@@ -744,24 +783,42 @@ func (d *driver) abandon(u *session, status record.Status) {
 		d.fin.Stages.Queue = d.now - u.start
 	} else {
 		q, in := u.seq, u.replica
-		d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
-		d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
-		d.fin.cutShort()
-		in.cancel(d, q)
-		u.seq = nil // the engine holds it until its next step
+		switch u.state {
+		case entering:
+			d.agenda.remove(&u.wake)
+			d.router.Left(in.index)
+			d.fin.Stages.Tokenization = d.now - u.start
+		case leaving:
+			d.agenda.remove(&u.wake)
+			in.left(u)
+			d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
+			d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
+			d.fin.cutShort()
+		default:
+			in.catchUp(float64(d.now))
+			d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
+			d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
+			d.fin.cutShort()
+			in.cancel(d, q)
+			u.seq = nil // the engine holds it until its next step
+		}
 	}
 	d.settle(u, false)
 	d.finish(u)
 }
 
 // complete ends a request whose last token was made at the end of a step.
-func (d *driver) complete(u *session, in *instance) {
-	q := u.seq
+func (d *driver) complete(u *session) {
+	q, in := u.seq, u.replica
 	r := d.begin(u)
 	d.fin.replica, d.fin.seq = in, q
 	n := int32(q.Output)
 	first, last := int64(q.Account.First), int64(q.Account.Finished)
-	r.End, r.HTTPStatus = last, 200
+	end := last
+	if !in.desk.none() {
+		first, last, end = int64(q.Account.FirstSent), int64(q.Account.Sent), d.now
+	}
+	r.End, r.HTTPStatus = end, 200
 	r.Prompt, r.Output, r.Source = int32(q.Prompt), n, record.SourceServer
 	if d.cfg.Cluster.Engine.PrefixCache {
 		r.Cached = int32(q.Account.Cached)
@@ -775,8 +832,7 @@ func (d *driver) complete(u *session, in *instance) {
 		r.FirstEvent, r.FirstToken, r.FirstContent, r.LastToken = first, first, first, last
 		d.fin.counts(int(n))
 	}
-	d.fin.Stages = stagesOf(&q.Account, u.start, last)
-	d.router.Left(in.index)
+	d.fin.Stages = stagesOf(&q.Account, u.start, end)
 	d.settle(u, false)
 	d.finish(u)
 }
