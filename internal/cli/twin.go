@@ -24,7 +24,7 @@ type twinServeCmd struct {
 	Model        string        `name:"model" default:"llama-3.1-8b" placeholder:"NAME" help:"The model."`
 	GPU          string        `name:"gpu" default:"h100" placeholder:"NAME" help:"The accelerator."`
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine."`
-	Precision    string        `name:"precision" enum:"bf16,fp8" default:"bf16" placeholder:"P" help:"Of the linear layers: bf16 or fp8."`
+	Precision    string        `name:"precision" default:"bf16" placeholder:"P" help:"Of the weights: bf16, fp8, fp8_block, fp4, int8 or int4 (weights only)."`
 	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer."`
 	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Stages of accelerators that the layers are spread over."`
 	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Groups that attend to sequences of their own and share the experts."`
