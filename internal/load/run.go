@@ -299,8 +299,9 @@ func (r *run) step(i uint32) *StepResult {
 	if c.Requests > 0 {
 		s.res.Complete = s.res.Steady == uint64(c.Requests)
 		if c.Users > 0 {
-			// A window of a number of requests ends with the last of them.
-			s.res.SteadyEnd = max(s.lastEnd.Load(), s.res.SteadyStart)
+			// A window of a number of requests ends just after the last byte of the
+			// last of them: its end is excluded, and that request's is not.
+			s.res.SteadyEnd = max(s.lastEnd.Load()+1, s.res.SteadyStart)
 		}
 	} else {
 		s.res.Complete = !stopped || at >= s.res.SteadyEnd

@@ -89,7 +89,8 @@ func TestThinkTimeIsBetweenEndAndSchedule(t *testing.T) {
 		if diff := cmp.Diff(want, g.timetable()); diff != "" {
 			t.Errorf("schedule (-want +got):\n%s", diff)
 		}
-		if s := g.res.Steps[0]; s.SteadyEnd-s.Start != 1200*ms || !s.Complete {
+		// The window has the last answer whole.
+		if s := g.res.Steps[0]; s.SteadyEnd-s.Start != 1200*ms+1 || !s.Complete {
 			t.Errorf("step is %+v", s)
 		}
 	})

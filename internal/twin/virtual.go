@@ -347,7 +347,8 @@ func (d *driver) run(index uint32) {
 	if c.Requests > 0 {
 		s.res.Complete = s.res.Steady == uint64(c.Requests)
 		if c.Users > 0 {
-			s.res.SteadyEnd = max(s.lastEnd, s.res.SteadyStart)
+			// Just after it, since the end is excluded.
+			s.res.SteadyEnd = max(s.lastEnd+1, s.res.SteadyStart)
 		}
 	} else {
 		s.res.Complete = !d.soft || d.stoppedAt >= s.res.SteadyEnd
