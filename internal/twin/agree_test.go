@@ -39,9 +39,18 @@ func (r replays) Session(uint32, uint64) workload.Machine { panic("BUG: an open 
 
 // The server's own account of a crowded engine is what the virtual driver, which
 // skips steps, predicts for the same arrivals: the medians of queue, prefill and
-// decode within 2 %.
+// decode within 2 %, and those of the way in and out.
 func TestRealTimeIsPredicted(t *testing.T) {
-	cfg := ServerConfig{MaxNumSeqs: 12, MaxNumBatchedTokens: 512}
+	for name, costs := range map[string]StageCosts{
+		"engine alone": {},
+		"way around":   {Request: 2e6, PromptToken: 1e4, Latency: 3e6, OutputToken: 3e5},
+	} {
+		t.Run(name, func(t *testing.T) { testAgreement(t, costs) })
+	}
+}
+
+func testAgreement(t *testing.T, costs StageCosts) {
+	cfg := ServerConfig{MaxNumSeqs: 12, MaxNumBatchedTokens: 512, Stages: &costs}
 	s, url := start(t, cfg)
 	const n = 60
 	requests := make([]message.Request, n)
@@ -69,50 +78,56 @@ func TestRealTimeIsPredicted(t *testing.T) {
 	if s.Stats().Rebased > 0 {
 		t.Skip("this machine stood still for seconds: there is no schedule to compare with")
 	}
-	accounts := s.Accounts()
-	slices.SortFunc(accounts, func(a, b Account) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	accounts := s.replicas[0].accounts
+	slices.SortFunc(accounts, func(a, b logged) int { return cmp.Compare(a.came, b.came) })
 	users := make(replays, n)
 	for i, a := range accounts {
-		users[i] = replay{int64(a.Arrival), requests[(a.Prompt-20)/7]}
+		users[i] = replay{a.came, requests[(a.Prompt-20)/7]}
 	}
+	cluster := testCluster(t, ClusterConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens})
+	cluster.Stages = costs
 	k := new(kept)
 	predict(t, &PredictConfig{
-		Cluster:    testCluster(t, ClusterConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens}),
-		Population: users, Sink: k, Stream: true, Exact: true,
+		Cluster: cluster, Population: users, Sink: k, Stream: true, Exact: true,
 		Steps: []Step{{Users: n, Requests: n, Drain: time.Hour}},
 	})
 	if len(k.requests) != n {
 		t.Fatalf("%d of %d requests predicted", len(k.requests), n)
 	}
-	medians := func(of func(i int) []float64) []float64 {
-		var columns [3][]float64
+	median := func(of func(i int) float64) float64 {
+		var all []float64
 		for i := range n {
-			for j, v := range of(i) {
-				columns[j] = append(columns[j], v)
-			}
+			all = append(all, of(i))
 		}
-		m := make([]float64, len(columns))
-		for j, c := range columns {
-			slices.Sort(c)
-			m[j] = (c[(n-1)/2] + c[n/2]) / 2
+		slices.Sort(all)
+		return (all[(n-1)/2] + all[n/2]) / 2
+	}
+	stages := func(i int) Stages {
+		a := &accounts[i]
+		end := a.Finished
+		if a.Sent > 0 {
+			end = a.Sent
 		}
-		return m
+		return stagesOf(&a.Account, a.came, int64(end))
 	}
-	real := medians(func(i int) []float64 {
-		a := accounts[i]
-		return []float64{a.Admitted - a.Arrival, a.First - a.Admitted, a.Finished - a.First}
-	})
-	virtual := medians(func(i int) []float64 {
-		st := k.stages[i]
-		return []float64{float64(st.Queue), float64(st.Prefill), float64(st.Decode)}
-	})
-	for j, name := range []string{"queue", "prefill", "decode"} {
-		if off := math.Abs(virtual[j]/real[j] - 1); !(off < 0.02) {
-			t.Errorf("median %s: %v in real time, %v predicted", name, time.Duration(real[j]), time.Duration(virtual[j]))
+	for j, name := range StageNames() {
+		real := median(func(i int) float64 {
+			st := stages(i)
+			return float64(st.Values()[j])
+		})
+		virtual := median(func(i int) float64 { return float64(k.stages[i].Values()[j]) })
+		within := 0.02
+		if late := s.Stats().Late.Quantile(.9); name == "tokenization" && late > int64(2*time.Millisecond) {
+			// A goroutine that is late by more than a step does not know yet what the next
+			// one makes, and lets requests pass before it.
+			within = 0.15
+		}
+		if math.Abs(virtual-real) > within*real {
+			t.Errorf("median %s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual))
+		}
+		t.Logf("%s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual))
+		if j == 0 && real < float64(time.Millisecond) {
+			t.Errorf("nobody queues: %v", time.Duration(real))
 		}
 	}
-	if real[0] < float64(time.Millisecond) {
-		t.Errorf("nobody queues: %v", time.Duration(real[0]))
-	}
-	t.Logf("medians of queue, prefill and decode: %v in real time, %v predicted", real, virtual)
 }

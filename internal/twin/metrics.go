@@ -95,13 +95,13 @@ func newEngineHists(longest int) *engineHists {
 }
 
 // finished observes a sequence that has ended by itself or at its limit.
-func (h *engineHists) finished(a *Account, limit int) {
+func (h *engineHists) finished(a *Account, of *answer) {
 	const s = 1e-9
 	h[histPrompt].observe(float64(a.Prompt), 1)
 	h[histComputed].observe(float64(a.Prompt-a.Cached), 1)
 	h[histGeneration].observe(float64(a.Output), 1)
-	h[histMaxTokens].observe(float64(limit), 1)
-	h[histE2E].observe(s*(a.Finished-a.Arrival), 1)
+	h[histMaxTokens].observe(float64(of.limit), 1)
+	h[histE2E].observe(s*(a.Finished-float64(of.arrival)), 1)
 	h[histQueue].observe(s*(a.Admitted-a.Arrival), 1)
 	h[histInference].observe(s*(a.Finished-a.Admitted), 1)
 	h[histPrefill].observe(s*(a.First-a.Admitted), 1)

@@ -325,7 +325,7 @@ func total(all map[string]*family, family, name string, labels ...string) (sum f
 
 // The figures on the page are those of the twin's own accounts.
 func TestPageAddsUp(t *testing.T) {
-	s, url := start(t, ServerConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 128, Replicas: 2, Router: "least-loaded"})
+	s, url := start(t, ServerConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 128, Replicas: 2, Router: "least-loaded", Stages: &StageCosts{}})
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,9 +30,14 @@ type replica struct {
 	srv    *Server
 	index  int
 	engine *Engine
+	// staged is whether the way around the engine takes time.
+	staged bool
+	sender sender
 
 	mu      sync.Mutex // guards the fields below
-	inbox   []*answer
+	desk    desk
+	due     due
+	inbox   []*answer // in the order in which the engine gets them
 	cancels []*answer
 	asleep  bool
 	reset   bool // the prefix cache is to be forgotten
@@ -44,6 +50,7 @@ type replica struct {
 	end    float64   // of the step under way
 	firsts []float64 // times to first token in s of this step
 	gaps   []gap     // times between tokens of this step
+	batch  []made    // what this step made, when it is not sent at once
 	sums   Counters  // the engine's before this step
 
 	state struct {
@@ -60,8 +67,65 @@ type replica struct {
 	last     histogram.Histogram
 	hists    *engineHists
 	worked   worked
-	accounts []Account
+	accounts []logged
 	next     int // where the next account goes once the ring is full
+}
+
+// logged is the account of a sequence with when its request came, which is before
+// it reached the engine.
+type logged struct {
+	Account
+	came int64
+}
+
+// made is a token that waits to be sent.
+type made struct {
+	c      *choice
+	index  int
+	last   bool
+	cached int
+}
+
+// parcel is what a step made, to be sent at an instant; some answers in it end,
+// each at its own.
+type parcel struct {
+	at     float64
+	end    float64 // of the step
+	tokens []made
+	ended  []ending
+}
+
+type ending struct {
+	a  *answer
+	at float64
+}
+
+// due is the step under way as the API process sees it: when it ends, with how
+// many tokens, and when they are sent once it has taken them.
+type due struct {
+	end    float64
+	tokens int
+	taken  bool
+	sent   float64
+}
+
+// takeStep gives the API process the tokens of the step under way when it has
+// ended by now, whether the engine's goroutine is late or not: who comes after
+// that waits behind them. The caller holds mu.
+func (r *replica) takeStep(now float64) {
+	if d := &r.due; !d.taken && d.tokens > 0 && d.end <= now {
+		d.sent, d.taken = r.desk.step(d.end, d.tokens), true
+	}
+}
+
+// sender sends what steps made when the API process would: it takes its time, and
+// the engine goes on meanwhile.
+type sender struct {
+	mu     sync.Mutex // guards what follows
+	queue  []parcel
+	spare  []parcel
+	asleep bool
+	wake   chan struct{}
 }
 
 // gap is how often a time between tokens was seen.
@@ -76,7 +140,9 @@ type answer struct {
 	replica *replica
 	w       *dialect.Writer
 	ask     exchange
+	// arrival is when it came, ready when the engine gets it.
 	arrival int64
+	ready   float64
 	prompt  int
 	limit   int // max_tokens
 	n       int // choices per prompt
@@ -84,15 +150,14 @@ type answer struct {
 	// not finished, longest the length of the longest that has.
 	leaving, open, longest int
 	choices                []choice
-	// unfinished is the number of choices that go on, completion the number of
-	// tokens made, reasoning that of those which were thought, -1 when none were
-	// asked for; all are the engine goroutine's.
+	// unfinished is the number of choices that go on; it is the engine goroutine's.
+	// What follows is of who sends: completion is the number of tokens sent,
+	// reasoning that of those which were thought, -1 when none were asked for, cached
+	// the number of prompt tokens that were in the prefix cache, -1 without one.
 	unfinished, completion, reasoning int
-	// cached is the number of prompt tokens that were in the prefix cache, -1
-	// without one.
-	cached                      int
-	stream, usage, runningUsage bool
-	chunked, keepAlive          bool
+	cached                            int
+	stream, usage, runningUsage       bool
+	chunked, keepAlive                bool
 	// complete is set before the last bytes are sent: a client that leaves after
 	// that has not left early. gone is set when nobody waits any more.
 	complete, gone atomic.Bool
@@ -117,14 +182,25 @@ type choice struct {
 	// whole and thought are the text so far of an answer that is not a stream.
 	whole, thought []byte
 	// blocks is how its text goes on, for the prefix cache.
-	blocks blocks
+	blocks     blocks
+	remembered bool
 }
 
 func (r *replica) submit(a *answer) {
 	r.mu.Lock()
 	// Stamped under the lock, so that the inbox is in order of arrival.
 	a.arrival = r.srv.clock.Now()
-	r.inbox = append(r.inbox, a)
+	a.ready = float64(a.arrival)
+	i := len(r.inbox)
+	if r.staged {
+		r.takeStep(a.ready)
+		a.ready = r.desk.enter(a.ready, a.prompt)
+		// Beside another tokenizer a short prompt may overtake.
+		for i > 0 && r.inbox[i-1].ready > a.ready {
+			i--
+		}
+	}
+	r.inbox = slices.Insert(r.inbox, i, a)
 	r.rouse()
 	r.mu.Unlock()
 }
@@ -174,14 +250,24 @@ func (r *replica) run(ctx context.Context) {
 			continue
 		}
 		end := start + length
+		if r.staged {
+			r.mu.Lock()
+			r.due = due{end: end, tokens: r.engine.Batch().Sampled}
+			r.mu.Unlock()
+		}
 		if r.srv.clock.SleepUntil(ctx, int64(end)) != nil {
 			return
 		}
 		late := r.srv.clock.Now() - int64(end)
 		r.end = end
 		r.engine.End(end, r.emit)
+		if r.staged {
+			r.post(end)
+		}
 		for i, a := range r.ended {
-			a.finish(r)
+			if !r.staged {
+				r.out = a.finish(r.out)
+			}
 			r.ended[i] = nil
 		}
 		r.ended = r.ended[:0]
@@ -247,7 +333,7 @@ func (r *replica) take(start float64) {
 	defer r.mu.Unlock()
 	r.forget()
 	n := 0
-	for n < len(r.inbox) && float64(r.inbox[n].arrival) <= start {
+	for n < len(r.inbox) && r.inbox[n].ready <= start {
 		a := r.inbox[n]
 		r.inbox[n] = nil
 		n++
@@ -259,7 +345,7 @@ func (r *replica) take(start float64) {
 		for i := range a.choices {
 			c := &a.choices[i]
 			c.seq.Owner = c
-			c.seq.Account.Arrival = float64(a.arrival)
+			c.seq.Account.Arrival = a.ready
 			r.engine.Submit(&c.seq)
 		}
 	}
@@ -308,7 +394,7 @@ func (r *replica) settle() {
 		a := c.answer
 		// What was given up is counted, but not observed.
 		if acc := &c.seq.Account; !acc.Cancelled {
-			r.hists.finished(acc, a.limit)
+			r.hists.finished(acc, a)
 			a.longest = max(a.longest, acc.Output)
 			if a.open--; a.open == 0 {
 				r.hists[histMaxGeneration].observe(float64(a.longest), 1)
@@ -318,10 +404,10 @@ func (r *replica) settle() {
 		if a.leaving--; a.leaving == 0 {
 			r.srv.router.left(r.index)
 		}
-		if len(r.accounts) < accountsKept {
-			r.accounts = append(r.accounts, c.seq.Account)
+		if e := (logged{c.seq.Account, a.arrival}); len(r.accounts) < accountsKept {
+			r.accounts = append(r.accounts, e)
 		} else {
-			r.accounts[r.next] = c.seq.Account
+			r.accounts[r.next] = e
 			r.next = (r.next + 1) % accountsKept
 		}
 		r.closed[i] = nil
@@ -330,14 +416,21 @@ func (r *replica) settle() {
 	r.logMu.Unlock()
 }
 
-// waitForWork returns the arrival of the next answer, false when ctx ended.
+// waitForWork returns when the next answer is ready for the engine, false when ctx
+// ended.
 func (r *replica) waitForWork(ctx context.Context) (float64, bool) {
 	for {
 		r.mu.Lock()
+		var soon <-chan time.Time
 		if len(r.inbox) > 0 {
-			next := r.inbox[0].arrival
-			r.mu.Unlock()
-			return float64(next), true
+			next := r.inbox[0].ready
+			// Until then somebody may overtake.
+			early := time.Duration(next-float64(r.srv.clock.Now())) - timerSlack
+			if early <= 0 {
+				r.mu.Unlock()
+				return next, true
+			}
+			soon = time.After(early)
 		}
 		r.cancels = r.cancels[:0] // the engine is empty: nothing to take back
 		r.forget()
@@ -345,41 +438,132 @@ func (r *replica) waitForWork(ctx context.Context) (float64, bool) {
 		r.mu.Unlock()
 		select {
 		case <-r.wake:
+		case <-soon:
+			r.mu.Lock()
+			if !r.asleep {
+				<-r.wake
+			}
+			r.asleep = false
+			r.mu.Unlock()
 		case <-ctx.Done():
 			return 0, false
 		}
 	}
 }
 
-// emit sends one token.
+// timerSlack is how late the runtime's timers may be; what matters sleeps on the
+// clock after that.
+const timerSlack = 3 * time.Millisecond
+
+// post hands what the step that ended made to the sender.
+func (r *replica) post(end float64) {
+	if len(r.batch) == 0 {
+		return
+	}
+	p := parcel{end: end}
+	r.sender.mu.Lock()
+	if n := len(r.sender.spare); n > 0 {
+		p, r.sender.spare = r.sender.spare[n-1], r.sender.spare[:n-1]
+		p.end = end
+	}
+	r.sender.mu.Unlock()
+	p.tokens, r.batch = r.batch, p.tokens[:0]
+	r.mu.Lock()
+	r.takeStep(end)
+	p.at = r.due.sent
+	for _, m := range p.tokens {
+		if m.index == 0 {
+			m.c.seq.Account.FirstSent = p.at
+		}
+		if m.last {
+			m.c.seq.Account.Sent = p.at
+		}
+	}
+	for _, a := range r.ended {
+		n := 0
+		for i := range a.choices {
+			n += a.choices[i].seq.Output
+		}
+		p.ended = append(p.ended, ending{a, r.desk.leave(p.at, n)})
+	}
+	r.mu.Unlock()
+	q := &r.sender
+	q.mu.Lock()
+	q.queue = append(q.queue, p)
+	if q.asleep {
+		q.asleep = false
+		q.wake <- struct{}{}
+	}
+	q.mu.Unlock()
+}
+
+// send is the sender's goroutine.
+func (r *replica) send(ctx context.Context) {
+	q := &r.sender
+	var out []byte
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.asleep = true
+			q.mu.Unlock()
+			select {
+			case <-q.wake:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		p := q.queue[0]
+		q.queue = q.queue[:copy(q.queue, q.queue[1:])]
+		q.mu.Unlock()
+		if r.srv.clock.SleepUntil(ctx, int64(p.at)) != nil {
+			return
+		}
+		for _, m := range p.tokens {
+			if m.index == 0 {
+				r.logMu.Lock()
+				r.hists[histFirstToken].observe((p.at-float64(m.c.answer.arrival))/1e9, 1)
+				r.logMu.Unlock()
+			}
+			out = r.say(out, m)
+		}
+		for _, e := range p.ended {
+			if e.at <= p.at {
+				out = e.a.finish(out)
+				continue
+			}
+			r.srv.goroutines.Go(func() {
+				if r.srv.clock.SleepUntil(ctx, int64(e.at)) == nil {
+					e.a.finish(nil)
+				}
+			})
+		}
+		clear(p.tokens)
+		clear(p.ended)
+		q.mu.Lock()
+		q.spare = append(q.spare, parcel{tokens: p.tokens[:0], ended: p.ended[:0]})
+		q.mu.Unlock()
+	}
+}
+
+// emit takes one token from the engine, and sends it unless that takes time.
 func (r *replica) emit(s *Seq, index int, last bool) {
 	c := s.Owner.(*choice)
 	a := c.answer
+	m := made{c: c, index: index, last: last}
 	if index == 0 {
-		if a.cached >= 0 && c.index%a.n == 0 { // the choices of a prompt share it
-			a.cached += s.Account.Cached
+		if c.index%a.n == 0 { // the choices of a prompt share it
+			m.cached = s.Account.Cached
 		}
-		r.firsts = append(r.firsts, (r.end-s.Account.Arrival)/1e9)
+		if !r.staged {
+			r.firsts = append(r.firsts, (r.end-s.Account.Arrival)/1e9)
+		}
 	} else if ns, n := r.end-c.last, len(r.gaps); n > 0 && r.gaps[n-1].ns == ns {
 		r.gaps[n-1].n++
 	} else {
 		r.gaps = append(r.gaps, gap{ns, 1})
 	}
 	c.last = r.end
-	piece := ""
-	if c.tool == "" || index > 0 { // the first token of a call is its function
-		piece = c.speech.next()
-	}
-	a.completion++
-	if s.Answer != 0 {
-		c.blocks.add(maphash.String(r.srv.hash, piece))
-		if last {
-			c.tell(&r.srv.answers)
-		}
-	}
-	if index < c.thinking {
-		a.reasoning++
-	}
 	if last {
 		if c.finish == finishLength {
 			r.state.length.Add(1)
@@ -392,6 +576,34 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 			r.ended = append(r.ended, a)
 		}
 	}
+	if r.staged {
+		r.batch = append(r.batch, m)
+	} else {
+		r.out = r.say(r.out, m)
+	}
+}
+
+// say makes one token's text and sends it. out is where it is written down.
+func (r *replica) say(out []byte, m made) []byte {
+	c, index, last := m.c, m.index, m.last
+	a := c.answer
+	if a.cached >= 0 {
+		a.cached += m.cached
+	}
+	piece := ""
+	if c.tool == "" || index > 0 { // the first token of a call is its function
+		piece = c.speech.next()
+	}
+	a.completion++
+	if c.remembered {
+		c.blocks.add(maphash.String(r.srv.hash, piece))
+		if last {
+			c.tell(&r.srv.answers)
+		}
+	}
+	if index < c.thinking {
+		a.reasoning++
+	}
 	if c.tool != "" {
 		piece = c.argument(piece, index, last)
 	}
@@ -401,31 +613,31 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 		} else {
 			c.whole = append(c.whole, piece...)
 		}
-		return
+		return out
 	}
 	if a.gone.Load() {
-		return
+		return out
 	}
 	if n := r.srv.cfg.TokensPerEvent; n > 1 {
 		// As vLLM's stream interval: the first at once, then every n tokens.
 		c.held = append(c.held, piece...)
 		if index > 0 && !last && index+1 != c.thinking && index-c.sent < n {
-			return
+			return out
 		}
 		piece, c.held = string(c.held), c.held[:0]
 	}
 	c.sent = index
 	if piece == "" && index > 0 && !last && c.tool == "" {
-		return // behind the stop text
+		return out // behind the stop text
 	}
 	var u *dialect.WriterUsage
 	if a.runningUsage {
 		// As vLLM counts it: the tokens of all choices until now.
 		u = a.tokens()
 	}
-	r.out = a.begin(r.out[:0])
+	out = a.begin(out[:0])
 	if index == 0 {
-		r.out = a.w.AppendRole(r.out, c.index, u)
+		out = a.w.AppendRole(out, c.index, u)
 	}
 	switch {
 	case c.tool != "":
@@ -433,24 +645,25 @@ func (r *replica) emit(s *Seq, index int, last bool) {
 		if index == 0 {
 			call.ID, call.Name = c.callID(), c.tool
 		}
-		r.out = a.w.AppendCall(r.out, c.index, 0, &call, u)
+		out = a.w.AppendCall(out, c.index, 0, &call, u)
 		if last {
-			r.out = a.w.AppendFinish(r.out, c.index, c.finish, u)
+			out = a.w.AppendFinish(out, c.index, c.finish, u)
 		}
 	case index < c.thinking:
-		r.out = a.w.AppendReasoning(r.out, c.index, piece, u)
+		out = a.w.AppendReasoning(out, c.index, piece, u)
 		if last {
-			r.out = a.w.AppendFinish(r.out, c.index, c.finish, u)
+			out = a.w.AppendFinish(out, c.index, c.finish, u)
 		}
 	case last:
-		r.out = a.w.AppendText(r.out, c.index, piece, c.finish, u)
+		out = a.w.AppendText(out, c.index, piece, c.finish, u)
 	default:
-		r.out = a.w.AppendText(r.out, c.index, piece, "", u)
+		out = a.w.AppendText(out, c.index, piece, "", u)
 	}
-	r.out = a.close(r.out)
-	if !a.conn.send(r.out) {
+	out = a.close(out)
+	if !a.conn.send(out) {
 		r.cancel(a)
 	}
+	return out
 }
 
 // argument turns a piece of text into one of the arguments of a call: the token
@@ -502,26 +715,27 @@ func (a *answer) close(dst []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// finish sends what follows the last token, or the whole answer.
-func (a *answer) finish(r *replica) {
+// finish sends what follows the last token, or the whole answer. out is where it is
+// written down.
+func (a *answer) finish(out []byte) []byte {
 	a.complete.Store(true)
 	u := a.tokens()
 	if a.stream {
-		r.out = a.begin(r.out[:0])
+		out = a.begin(out[:0])
 		if a.usage {
-			r.out = a.w.AppendUsage(r.out, u)
+			out = a.w.AppendUsage(out, u)
 		}
-		r.out = dialect.AppendDone(r.out)
-		r.out = a.close(r.out)
+		out = dialect.AppendDone(out)
+		out = a.close(out)
 		if a.chunked {
-			r.out = append(r.out, "0\r\n\r\n"...)
+			out = append(out, "0\r\n\r\n"...)
 		}
-		a.conn.send(r.out)
+		a.conn.send(out)
 		a.release()
-		return
+		return out
 	}
 	// A whole answer can be large: another goroutine writes it down.
-	r.srv.goroutines.Go(func() {
+	a.replica.srv.goroutines.Go(func() {
 		answers := make([]dialect.Answer, len(a.choices))
 		for i := range a.choices {
 			c := &a.choices[i]
@@ -535,6 +749,7 @@ func (a *answer) finish(r *replica) {
 		a.conn.respond(&a.ask, 200, "application/json", a.w.AppendBody(nil, answers, u), a.keepAlive)
 		a.release()
 	})
+	return out
 }
 
 // release gives the connection back to its reader.

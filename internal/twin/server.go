@@ -67,6 +67,10 @@ type ServerConfig struct {
 	Seed uint64
 	// Listen is the address of Serve, 127.0.0.1:8000 by default.
 	Listen string
+	costs  StageCosts
+	// Stages, when not nil, is what the way around each engine takes instead of what
+	// the cluster has.
+	Stages *StageCosts
 	// Ready, when not nil, is called once by Serve with the bound address.
 	Ready func(addr net.Addr)
 }
@@ -135,6 +139,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	case cfg.DCGMInterval == 0:
 		cfg.DCGMInterval = dcgmInterval
 	}
+	if cfg.Stages != nil {
+		cl.Stages = *cfg.Stages
+	}
+	if err := cl.Stages.check(); err != nil {
+		return nil, err
+	}
 	router, err := NewRouter(cfg.Router, cl.Config.Replicas)
 	if err != nil {
 		return nil, err
@@ -150,7 +160,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := &replica{srv: s, index: i, engine: e, wake: make(chan struct{}, 1), hists: newEngineHists(cl.Context)}
+		r := &replica{srv: s, index: i, engine: e, wake: make(chan struct{}, 1), hists: newEngineHists(cl.Context), desk: newDesk(cl.Stages)}
+		r.sender.wake = make(chan struct{}, 1)
+		r.staged = !r.desk.none()
 		r.settle()
 		s.replicas = append(s.replicas, r)
 	}
@@ -187,6 +199,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	for _, r := range s.replicas {
 		s.goroutines.Go(func() { r.run(ctx) })
+		if r.staged {
+			s.goroutines.Go(func() { r.send(ctx) })
+		}
 	}
 	if s.meter != nil {
 		s.goroutines.Go(func() { s.watchDevices(ctx) })
@@ -632,7 +647,7 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 			if s.caching() && api == dialect.OpenAIChat && !thinks && tool == "" && c.speech.cut < 0 {
 				// Who sends the answer back may find it in the cache.
 				c.seq.Answer = s.ids.Add(1)
-				c.blocks = p.blocks
+				c.blocks, c.remembered = p.blocks, true
 			}
 			a.choices = append(a.choices, c)
 		}
@@ -867,7 +882,9 @@ func (s *Server) Accounts() []Account {
 	var all []Account
 	for _, r := range s.replicas {
 		r.logMu.Lock()
-		all = append(all, r.accounts...)
+		for i := range r.accounts {
+			all = append(all, r.accounts[i].Account)
+		}
 		r.logMu.Unlock()
 	}
 	return all
