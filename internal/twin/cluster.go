@@ -27,6 +27,9 @@ type ClusterConfig struct {
 	MaxModelLen int
 	// MemoryUtilization is the engine's share of a device's memory.
 	MemoryUtilization float64
+	// Stages is what the way around each engine takes; nil is no time. What an
+	// engine's profile says of it is EngineProfile.Stages.
+	Stages *StageCosts
 	// NoPrefixCache turns the prefix cache off, which all engines have on by default.
 	NoPrefixCache bool
 	// Step, when above 0, makes every step that long, with unlimited memory and,
@@ -131,6 +134,12 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		cl.Context = min(cl.Model.Context, ec.Blocks*ec.BlockTokens)
 		ec.Timer = NewRoofline(c, l)
 		cl.Layout = l
+	}
+	if cfg.Stages != nil {
+		cl.Stages = *cfg.Stages
+	}
+	if err := cl.Stages.check(); err != nil {
+		return nil, err
 	}
 	if n := cfg.MaxModelLen; n > cl.Model.Context {
 		return nil, fmt.Errorf("max-model-len %d: the context of %s is %d tokens", n, cl.Model.Name, cl.Model.Context)

@@ -27,6 +27,15 @@ type StageCosts struct {
 	GuardRequest, GuardToken float64
 }
 
+// Stages returns what the way around the engine takes by its profile. There is no
+// guardrail.
+func (e *EngineProfile) Stages() StageCosts {
+	const us = 1e3
+	return StageCosts{
+		Request: e.APIRequestUS.V * us, PromptToken: e.TokenizeUS.V * us, Latency: e.APILatencyUS.V * us, OutputToken: e.DetokenizeUS.V * us,
+	}
+}
+
 // check refuses costs that make no sense.
 func (c *StageCosts) check() error {
 	for _, f := range []struct {

@@ -276,6 +276,7 @@ type session struct {
 	start   int64
 	asked   int64
 	exact   bool
+	limit   int
 	stops   bool // the answer ends before its limit
 	refusal string
 	replica *instance
@@ -636,7 +637,7 @@ func (d *driver) send(u *session) {
 	}
 	u.state = sent
 	q := u.seq
-	q.Prompt, q.Output, q.Owner = prompt, output, u
+	q.Prompt, q.Output, q.Limit, q.Owner = prompt, output, u.limit, u
 	q.Content = contentOf(q.Content[:0], req)
 	q.Account.Arrival = float64(d.now)
 	in := &d.instances[d.router.Pick(q)]
@@ -710,7 +711,7 @@ func (d *driver) sizes(u *session, prompt, output *int) string {
 	} else if *prompt+*output > context {
 		return fmt.Sprintf("HTTP 400: the context is %d tokens, %d were requested (%d in the prompt, %d in the answer)", context, *prompt+*output, *prompt, *output)
 	}
-	u.stops = false
+	u.stops, u.limit = false, *output
 	if !u.exact {
 		seed := random.Derive(d.cfg.Seed, labelAnswer)
 		for i := range req.Parts {
@@ -720,7 +721,7 @@ func (d *driver) sizes(u *session, prompt, output *int) string {
 			*output, u.stops = n, true
 		}
 	}
-	if err := d.instances[0].engine.Fits(*prompt, *output); err != nil {
+	if err := d.instances[0].engine.Fits(*prompt, u.limit); err != nil {
 		return "HTTP 400: " + err.Error()
 	}
 	return ""
