@@ -366,7 +366,7 @@ func find(what, name string, entries [][]string) (int, error) {
 }
 
 // plainName reduces a spelling to what tells models and devices apart: no
-// organisation, no vendor, no tuning suffix, one kind of separator.
+// organisation, no vendor, no suffix of tuning or precision, one kind of separator.
 func plainName(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if i := strings.LastIndexByte(s, '/'); i >= 0 {
@@ -378,7 +378,10 @@ func plainName(s string) string {
 	}
 	for again := true; again; {
 		again = false
-		for _, suffix := range []string{"-instruct", "-chat", "-hf", "-it"} {
+		for _, suffix := range []string{
+			"-instruct", "-chat", "-hf", "-it",
+			"-fp8", "-fp8-dynamic", "-fp8-kv", "-nvfp4", "-mxfp4", "-fp4", "-awq", "-gptq", "-int4", "-int8", "-bf16",
+		} {
 			if t := strings.TrimSuffix(s, suffix); t != s {
 				s, again = t, true
 			}

@@ -186,7 +186,7 @@ func TestImpossibleLayouts(t *testing.T) {
 
 func TestCatalogueNames(t *testing.T) {
 	c := Builtin()
-	for _, name := range []string{"llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "LLAMA 3.1 8B", "llama3.1:8b"} {
+	for _, name := range []string{"llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "LLAMA 3.1 8B", "llama3.1:8b", "nvidia/Llama-3.1-8B-Instruct-FP8", "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b-nvfp4"} {
 		if m, err := c.Model(name); err != nil || m.Name != "llama-3.1-8b" {
 			t.Errorf("model %q: %v, %v", name, m, err)
 		}
