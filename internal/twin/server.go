@@ -67,7 +67,6 @@ type ServerConfig struct {
 	Seed uint64
 	// Listen is the address of Serve, 127.0.0.1:8000 by default.
 	Listen string
-	costs  StageCosts
 	// Stages, when not nil, is what the way around each engine takes instead of what
 	// the cluster has.
 	Stages *StageCosts

@@ -291,7 +291,8 @@ func TestTokenize(t *testing.T) {
 		Longest int `json:"max_model_len"`
 		Tokens  []int
 		Strings []string `json:"token_strs"`
-	}) {
+	},
+	) {
 		t.Helper()
 		status, answer := post(t, url+"/tokenize", body)
 		if err := json.Unmarshal([]byte(answer), &r); err != nil || status != 200 {
