@@ -26,7 +26,8 @@ build: ## the binary, bin/plimsoll
 
 .PHONY: demo
 demo: build ## the main job against a simulated server: about a minute, no network, no keys
-	bin/plimsoll demo
+	@# 4: this machine was too busy to measure exactly; the report says so, and the demo has done its job.
+	bin/plimsoll demo || test $$? -eq 4
 
 .PHONY: test
 test: unit integration ## unit and integration tests

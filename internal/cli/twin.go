@@ -29,7 +29,7 @@ type twinServeCmd struct {
 	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Stages of accelerators that the layers are spread over."`
 	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Groups that attend to sequences of their own and share the experts."`
 	EP           int           `name:"ep" default:"1" placeholder:"N" help:"Accelerators that share the experts of a mixture."`
-	Replicas     int           `name:"replicas" default:"1" placeholder:"N" help:"Engines behind the address."`
+	Replicas     int           `name:"replicas" placeholder:"N" help:"Engines behind the address (default 1; with --step 20, whose steps are spread evenly over time)."`
 	Router       string        `name:"router" default:"round-robin" placeholder:"NAME" help:"How requests are spread over the replicas: round-robin or least-loaded."`
 	MaxNumSeqs   int           `name:"max-num-seqs" placeholder:"N" help:"Sequences that run at once, per replica; the engine's default for the accelerator."`
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" help:"Tokens of one step, per replica; likewise."`
@@ -45,6 +45,12 @@ type twinServeCmd struct {
 	Listen       string        `name:"listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to listen on."`
 }
 
+// stepReplicas is how many engines share the load of --step. One engine hands
+// out the tokens of all streams at one instant: with thousands of streams that
+// burst is more than a client beside it can read in a few milliseconds, and the
+// test would be of that alone. Real services are many engines out of step.
+const stepReplicas = 20
+
 func (*twinServeCmd) Help() string {
 	return "Nothing is computed: the time of each scheduler step comes from a model of the hardware. Chat and completions, /v1/models, /tokenize, /health, /metrics as vLLM has them, /dcgm/metrics of the accelerators and /node/metrics of the network are served until Ctrl-C."
 }
@@ -58,6 +64,9 @@ func (*twinServeCmd) Examples() []string {
 }
 
 func (c *twinServeCmd) Run(a *app) error {
+	if c.Replicas == 0 && c.Step > 0 {
+		c.Replicas = stepReplicas
+	}
 	cfg := twin.ServerConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
