@@ -149,8 +149,14 @@ func readGPU(file string) (*GPU, error) {
 		v    *Value
 		need bool
 	}{
-		{"bf16_tflops", &g.BF16, true}, {"memory_gib", &g.MemoryGiB, true}, {"bandwidth_tbs", &g.Bandwidth, true},
-		{"fp8_tflops", &g.FP8, false}, {"fp4_tflops", &g.FP4, false}, {"link_gbs", &g.Link, false}, {"domain", &g.Domain, false}, {"tdp_w", &g.TDP, false},
+		{"bf16_tflops", &g.BF16, true},
+		{"memory_gib", &g.MemoryGiB, true},
+		{"bandwidth_tbs", &g.Bandwidth, true},
+		{"fp8_tflops", &g.FP8, false},
+		{"fp4_tflops", &g.FP4, false},
+		{"link_gbs", &g.Link, false},
+		{"domain", &g.Domain, false},
+		{"tdp_w", &g.TDP, false},
 	} {
 		if !(v.v.V >= 0 && v.v.V < 1e9) || v.need && v.v.V == 0 {
 			bad = append(bad, v.name)

@@ -179,12 +179,11 @@ var sessions = map[string]int{"general": 45, "general-lite": 45, "codegen": 44, 
 
 var workloadPattern = regexp.MustCompile(`workload ([a-z-]+),`)
 
-// promptSpread and outputSpread are the shares by which lengths of aic: rows vary
-// that are all said to be equal. Tokenizing what was made of tokens gives a few
-// more or less, and requests of exactly equal length would keep a simulated closed
-// loop in lock step for ever, which some engines' figures show and others' do not.
-// Assumptions of the harness, no figures of anybody.
-const promptSpread, outputSpread = 0.02, 0.01
+// lengthSpread is the share by which lengths of aic: rows vary that are all said to
+// be equal. Requests of exactly equal length would keep a simulated closed loop in
+// lock step for ever, which the figures of some engines show and those of others
+// do not. An assumption of the harness, no figure of anybody.
+const lengthSpread = 0.05
 
 // setup is how a row is reproduced.
 type setup struct {
@@ -192,7 +191,6 @@ type setup struct {
 	step    twin.Step
 	cap     int
 	lengths [2]random.Dist
-	policy  string
 }
 
 // reproduce says how the row's source drove its engine. The error says why it
@@ -253,7 +251,7 @@ func reproduce(r *Row) (*setup, error) {
 	// Lengths are uniform from 0.8 to 1.0 of the nominal where the mean says so. Other
 	// rows of the same collection are spread a little around their mean.
 	spread := strings.HasPrefix(r.ID, "aic:")
-	length := func(mean, nominal, share float64) (random.Dist, error) {
+	length := func(mean, nominal float64) (random.Dist, error) {
 		if math.IsNaN(mean) {
 			mean = nominal
 		}
@@ -264,14 +262,14 @@ func reproduce(r *Row) (*setup, error) {
 			return random.Dist{Kind: random.Uniform, A: math.Round(0.8 * nominal), B: math.Round(nominal)}, nil
 		}
 		if spread && mean >= 10 {
-			return random.Dist{Kind: random.Uniform, A: math.Round((1 - share) * mean), B: math.Round((1 + share) * mean)}, nil
+			return random.Dist{Kind: random.Uniform, A: math.Round((1 - lengthSpread) * mean), B: math.Round((1 + lengthSpread) * mean)}, nil
 		}
 		return random.Dist{Kind: random.Fixed, A: math.Round(mean)}, nil
 	}
-	if s.lengths[0], err = length(r.ISL, r.NominalISL, promptSpread); err != nil {
+	if s.lengths[0], err = length(r.ISL, r.NominalISL); err != nil {
 		return nil, err
 	}
-	if s.lengths[1], err = length(r.OSL, r.NominalOSL, outputSpread); err != nil {
+	if s.lengths[1], err = length(r.OSL, r.NominalOSL); err != nil {
 		return nil, err
 	}
 
@@ -319,7 +317,6 @@ type Result struct {
 // sink sums up the requests.
 type sink struct {
 	n, tpots        int
-	engine          *twin.EngineProfile
 	ttft, tpot, e2e float64
 }
 
@@ -331,12 +328,6 @@ func (s *sink) Record(f *twin.Finished) {
 	s.n++
 	first := float64(r.FirstToken-r.Start) / 1e6
 	all := float64(r.LastToken-r.Start) / 1e6
-	if e := s.engine; f.Stages.Tokenization == 0 {
-		// The driver has no path around the engine: the way in is added, as if nobody
-		// queued for it.
-		in := (e.APILatencyUS.V + e.APIRequestUS.V + e.TokenizeUS.V*float64(r.Prompt)) / 1e3
-		first, all = first+in, all+in
-	}
 	s.ttft += first
 	s.e2e += all
 	if r.Output > 1 {
@@ -354,6 +345,7 @@ func (s *setup) predict(ctx context.Context, known map[twin.ClusterConfig]*twin.
 		if cl, err = twin.NewCluster(s.cluster); err != nil {
 			return Result{}, err
 		}
+		cl.Stages = cl.Layout.Engine.Stages()
 		known[s.cluster] = cl
 	}
 	if host > 0 {
@@ -363,7 +355,7 @@ func (s *setup) predict(ctx context.Context, known map[twin.ClusterConfig]*twin.
 		other.Engine.Timer = cl.Engine.Timer.(*twin.Roofline).With(&e)
 		cl = &other
 	}
-	sum := sink{engine: cl.Layout.Engine}
+	var sum sink
 	p, err := twin.Predict(ctx, &twin.PredictConfig{
 		Cluster: cl, Seed: 1, Stream: true, Exact: true, MaxInFlight: s.cap,
 		Population: &workload.Synthetic{Seed: 1, Prompt: s.lengths[0], Output: s.lengths[1], Exact: true},

@@ -14,7 +14,8 @@ import (
 // not, and the medians as the last line.
 func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
 	fmt.Fprintf(w, "# %d rows read; counted are: %s.\n", rows, Filter)
-	fmt.Fprintf(w, "# Lengths of aic: rows are uniform from 0.8 to 1.0 of the nominal where the mean of the row says so, else within 2 %% (prompts) and 1 %% (answers) of the mean;\n# those of other rows are all equal.\n")
+	fmt.Fprintf(w, "# Lengths of aic: rows are uniform from 0.8 to 1.0 of the nominal where the mean of the row says so, else within 5 %% of the mean;\n# those of other rows are all equal.\n")
+	fmt.Fprintf(w, "# Requests take the way around the engine that its profile says: API process, tokenization, detokenization.\n")
 	fmt.Fprintf(w, "# A closed loop starts all users at once and makes 10 requests per user; an open loop sends at even distances, with the source's cap of sessions.\n")
 	fmt.Fprintf(w, "# Constants are the catalogue's. Only the overhead per step (oh, us) may be chosen, of %v, and only by the TPOT of the other dense groups of the\n", candidates)
 	fmt.Fprintf(w, "# same engine profile (*): when there are %d of them or more, none with more than two thirds of their rows, and they gain more than 0.5 points. Else it is the\n", minOthers)
