@@ -492,9 +492,16 @@ func TestConservation(t *testing.T) {
 		if e.free != cfg.Blocks || !e.Idle() {
 			t.Fatalf("at the end: %v", e)
 		}
-		cancelled := int64(0)
+		cancelled, admitted := int64(0), 0.0
 		for _, l := range all {
 			a := l.seq.Account
+			// Nobody is passed by those who came later.
+			if !cfg.ByPriority && l.tokens > 0 {
+				if a.Admitted < admitted {
+					t.Fatalf("admitted at %v, one that came later at %v", a.Admitted, admitted)
+				}
+				admitted = a.Admitted
+			}
 			if a.Cancelled {
 				cancelled++
 			} else if l.tokens != l.seq.Output || !l.last {

@@ -191,9 +191,9 @@ func TestPrefixCacheAgainstSingleBlocks(t *testing.T) {
 		p := newPool(blocks, block, true)
 		ref := newBlockwise(blocks, block)
 		type running struct {
-			seq           *Seq
-			tokens, total int
-			held          []*oneBlock
+			seq    *Seq
+			tokens int
+			held   []*oneBlock
 		}
 		var all []*running
 		seqs := func() []*Seq {

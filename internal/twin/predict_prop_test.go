@@ -148,8 +148,15 @@ func compareStepping(t rapid.TB, ctx context.Context, cfg *PredictConfig) (p, q 
 	for i := range a.requests {
 		x, y := &a.requests[i], &b.requests[i]
 		for _, v := range [][2]int64{
-			{x.Scheduled, y.Scheduled}, {x.Start, y.Start}, {x.FirstToken, y.FirstToken}, {x.LastToken, y.LastToken}, {x.End, y.End},
-			{int64(x.ID), int64(y.ID)}, {int64(x.Status), int64(y.Status)}, {int64(x.Output), int64(y.Output)}, {int64(len(x.Events)), int64(len(y.Events))},
+			{x.Scheduled, y.Scheduled},
+			{x.Start, y.Start},
+			{x.FirstToken, y.FirstToken},
+			{x.LastToken, y.LastToken},
+			{x.End, y.End},
+			{int64(x.ID), int64(y.ID)},
+			{int64(x.Status), int64(y.Status)},
+			{int64(x.Output), int64(y.Output)},
+			{int64(len(x.Events)), int64(len(y.Events))},
 		} {
 			if !nearly(v[0], v[1]) {
 				t.Fatalf("request %d:\nskipped %+v\nstepped %+v", i, x, y)

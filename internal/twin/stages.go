@@ -42,8 +42,12 @@ func (c *StageCosts) check() error {
 		name string
 		v    float64
 	}{
-		{"request", c.Request}, {"prompt token", c.PromptToken}, {"latency", c.Latency}, {"output token", c.OutputToken},
-		{"guard request", c.GuardRequest}, {"guard token", c.GuardToken},
+		{"request", c.Request},
+		{"prompt token", c.PromptToken},
+		{"latency", c.Latency},
+		{"output token", c.OutputToken},
+		{"guard request", c.GuardRequest},
+		{"guard token", c.GuardToken},
 	} {
 		if !(f.v >= 0 && f.v <= 1e15) {
 			return fmt.Errorf("cost of a stage: %s %v ns: want 0 to 1e15", f.name, f.v)
