@@ -27,8 +27,8 @@ type ClusterConfig struct {
 	MaxModelLen int
 	// MemoryUtilization is the engine's share of a device's memory.
 	MemoryUtilization float64
-	// Stages is what the way around each engine takes; nil is no time. What an
-	// engine's profile says of it is EngineProfile.Stages.
+	// Stages, when not nil, is what the way around each engine takes instead of what
+	// the engine's profile says; fixed steps have none.
 	Stages *StageCosts
 	// NoPrefixCache turns the prefix cache off, which all engines have on by default.
 	NoPrefixCache bool
@@ -133,6 +133,7 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		}
 		cl.Context = min(cl.Model.Context, ec.Blocks*ec.BlockTokens)
 		ec.Timer = NewRoofline(c, l)
+		cl.Stages = l.Engine.Stages()
 		cl.Layout = l
 	}
 	if cfg.Stages != nil {
