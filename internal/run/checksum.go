@@ -54,7 +54,8 @@ func (s *summer) Write(b []byte) (int, error) {
 	if i := bytes.LastIndex(joint, []byte(checksumMarker)); i >= 0 {
 		s.at = start + int64(i+len(checksumMarker))
 	}
-	if i := bytes.LastIndex(b, []byte(checksumMarker)); i >= 0 {
+	if bytes.Contains(b, []byte(checksumMarker)) { // a search forwards is several times faster
+		i := bytes.LastIndex(b, []byte(checksumMarker))
 		s.at = s.n + int64(i+len(checksumMarker))
 	}
 	if len(b) >= before {

@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"strings"
-	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -12,8 +11,9 @@ import (
 
 // row states the columns of requests/part-*.parquet, in order: the names of
 // METRICS.md in snake case, times and durations in ns on the run's clock, null
-// for unknown, enums by name. It is only the schema; rows are written and read
-// by the table below.
+// for unknown, enums by name. Rows are written by its type, whole columns at a
+// time, and read by the table below. A null is a nil pointer or slice, or the
+// zero value where that is never a value of its own.
 type row struct {
 	ID       uint64 `parquet:"id,delta"`
 	Agent    uint32 `parquet:"agent"`
@@ -26,26 +26,26 @@ type row struct {
 	Target   uint32 `parquet:"target"`
 	Remote   string `parquet:"remote,dict,optional"`
 
-	TScheduled      int64 `parquet:"t_scheduled,delta,optional"`
-	TStart          int64 `parquet:"t_start,delta,optional"`
-	TConnected      int64 `parquet:"t_connected,delta,optional"`
-	TSent           int64 `parquet:"t_sent,delta,optional"`
-	THeaders        int64 `parquet:"t_headers,delta,optional"`
-	TFirstEvent     int64 `parquet:"t_first_event,delta,optional"`
-	TFirstToken     int64 `parquet:"t_first_token,delta,optional"`
-	TFirstContent   int64 `parquet:"t_first_content,delta,optional"`
-	TLastToken      int64 `parquet:"t_last_token,delta,optional"`
-	TEnd            int64 `parquet:"t_end,delta,optional"`
-	TRetrievalStart int64 `parquet:"t_retrieval_start,delta,optional"`
-	TRetrievalEnd   int64 `parquet:"t_retrieval_end,delta,optional"`
+	TScheduled      *int64 `parquet:"t_scheduled"`
+	TStart          *int64 `parquet:"t_start"`
+	TConnected      *int64 `parquet:"t_connected"`
+	TSent           *int64 `parquet:"t_sent"`
+	THeaders        *int64 `parquet:"t_headers"`
+	TFirstEvent     *int64 `parquet:"t_first_event"`
+	TFirstToken     *int64 `parquet:"t_first_token"`
+	TFirstContent   *int64 `parquet:"t_first_content"`
+	TLastToken      *int64 `parquet:"t_last_token"`
+	TEnd            *int64 `parquet:"t_end"`
+	TRetrievalStart *int64 `parquet:"t_retrieval_start"`
+	TRetrievalEnd   *int64 `parquet:"t_retrieval_end"`
 	// The start of an attempt that died unanswered on a reused connection.
-	TFirstSend int64 `parquet:"t_first_send,delta,optional"`
+	TFirstSend *int64 `parquet:"t_first_send"`
 	// The time under a cap in flight, between t_scheduled and t_start.
 	CapWait int64 `parquet:"cap_wait,delta"`
 
 	KernelTimes bool   `parquet:"kernel_times"`
-	ReadLagMean int64  `parquet:"read_lag_mean,delta,optional"`
-	ReadLagMax  int64  `parquet:"read_lag_max,delta,optional"`
+	ReadLagMean *int64 `parquet:"read_lag_mean"`
+	ReadLagMax  *int64 `parquet:"read_lag_max"`
 	Reads       uint32 `parquet:"reads"`
 
 	Status     string `parquet:"status,dict"`
@@ -60,14 +60,14 @@ type row struct {
 	AskedPrompt     int32  `parquet:"asked_prompt_tokens,optional"`
 	AskedOutput     int32  `parquet:"asked_output_tokens,optional"`
 	AskedExact      bool   `parquet:"asked_exact"`
-	Prompt          int32  `parquet:"prompt_tokens,optional"`
-	Cached          int32  `parquet:"cached_tokens,optional"`
-	Output          int32  `parquet:"output_tokens,optional"`
-	Reasoning       int32  `parquet:"reasoning_tokens,optional"`
-	TokenizerOutput int32  `parquet:"tokenizer_output_tokens,optional"`
+	Prompt          *int32 `parquet:"prompt_tokens"`
+	Cached          *int32 `parquet:"cached_tokens"`
+	Output          *int32 `parquet:"output_tokens"`
+	Reasoning       *int32 `parquet:"reasoning_tokens"`
+	TokenizerOutput *int32 `parquet:"tokenizer_output_tokens"`
 	TokenSource     string `parquet:"token_source,dict"`
-	StreamedTokens  int32  `parquet:"streamed_tokens,optional"`
-	FirstEvent      int32  `parquet:"first_event_tokens,optional"`
+	StreamedTokens  *int32 `parquet:"streamed_tokens"`
+	FirstEvent      *int32 `parquet:"first_event_tokens"`
 	TPOTBasis       string `parquet:"tpot_basis,dict"`
 
 	Streamed      bool   `parquet:"streamed"`
@@ -80,7 +80,7 @@ type row struct {
 	Fallbacks     uint32 `parquet:"fallbacks"`
 
 	// The first output event, where it is not t_first_token.
-	TFirstOutput int64 `parquet:"t_first_output,optional"`
+	TFirstOutput *int64 `parquet:"t_first_output"`
 	// The time from each output event to the next: one less than there are.
 	EventGaps []int64 `parquet:"event_gaps,list,optional" parquet-element:",delta"`
 	// One entry per output event each. A list is null where no event says
@@ -103,130 +103,57 @@ type row struct {
 
 var schema = parquet.NewSchema("request", parquet.SchemaOf(new(row)))
 
-// column writes one column of a record and reads it back. Exactly one pair of
-// functions is set.
+// column reads one column of a record. Exactly one of its functions is set.
 type column struct {
 	name string
-	// put returns the value, or false for null; get takes one that is not null.
-	put func(r *record.Request) (parquet.Value, bool)
+	// get takes a value that is not null, at entry i of a list.
 	get func(r *record.Request, v parquet.Value)
-	// entries appends the entries of a list, none for a null list; at takes
-	// entry i.
-	entries func(dst []parquet.Value, r *record.Request) []parquet.Value
-	at      func(r *record.Request, i int, v parquet.Value)
-}
-
-// text returns the value of s without copying it.
-func text(s string) parquet.Value {
-	return parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(s), len(s)))
-}
-
-func point(name string, f func(*record.Request) *int64) column {
-	return column{
-		name: name,
-		put: func(r *record.Request) (parquet.Value, bool) {
-			v := *f(r)
-			return parquet.Int64Value(v), v != record.Unset
-		},
-		get: func(r *record.Request, v parquet.Value) { *f(r) = v.Int64() },
-	}
+	at  func(r *record.Request, i int, v parquet.Value)
 }
 
 func int64s(name string, f func(*record.Request) *int64) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { return parquet.Int64Value(*f(r)), true },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = v.Int64() },
-	}
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Int64() }}
 }
 
 func uint64s(name string, f func(*record.Request) *uint64) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { return parquet.Int64Value(int64(*f(r))), true },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = v.Uint64() },
-	}
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Uint64() }}
 }
 
 func uint32s(name string, f func(*record.Request) *uint32) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { return parquet.Int32Value(int32(*f(r))), true },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = v.Uint32() },
-	}
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Uint32() }}
 }
 
-// count is a number of tokens with a value that means null.
-func count(name string, null int32, f func(*record.Request) *int32) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { v := *f(r); return parquet.Int32Value(v), v != null },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = v.Int32() },
-	}
+func int32s(name string, f func(*record.Request) *int32) column {
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Int32() }}
 }
 
 func bools(name string, f func(*record.Request) *bool) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { return parquet.BooleanValue(*f(r)), true },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = v.Boolean() },
-	}
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Boolean() }}
 }
 
-// required is a string that is there even when empty, strings is null then.
-func required(name string, f func(*record.Request) *string) column {
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { return text(*f(r)), true },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = string(v.ByteArray()) },
-	}
+func strs(name string, f func(*record.Request) *string) column {
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = string(v.ByteArray()) }}
 }
 
-func optional(name string, f func(*record.Request) *string) column {
-	c := required(name, f)
-	c.put = func(r *record.Request) (parquet.Value, bool) { s := *f(r); return text(s), s != "" }
-	return c
-}
-
-// enum is a column of the names of a small enum; "" is null.
+// enum is a column of the names of a small enum.
 func enum[T interface {
 	~uint8
 	fmt.Stringer
 }](name string, f func(*record.Request) *T,
 ) column {
 	values := make(map[string]T)
-	var names [256]string
 	for i := range 256 {
 		s := T(i).String()
-		names[i] = s
 		if _, ok := values[s]; !ok {
 			values[s] = T(i)
 		}
 	}
-	return column{
-		name: name,
-		put:  func(r *record.Request) (parquet.Value, bool) { s := names[*f(r)]; return text(s), s != "" },
-		get:  func(r *record.Request, v parquet.Value) { *f(r) = values[string(v.ByteArray())] },
-	}
+	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = values[string(v.ByteArray())] }}
 }
 
-// list is a list with one entry per output event, null when all are usual.
-func list(name string, usual func(*record.Event) bool, put func(*record.Event) parquet.Value, get func(*record.Event, parquet.Value)) column {
-	return column{
-		name: name,
-		entries: func(dst []parquet.Value, r *record.Request) []parquet.Value {
-			for i := range r.Events {
-				if !usual(&r.Events[i]) {
-					for i := range r.Events {
-						dst = append(dst, put(&r.Events[i]))
-					}
-					break
-				}
-			}
-			return dst
-		},
-		at: func(r *record.Request, i int, v parquet.Value) { get(event(r, i), v) },
-	}
+// list is a list with one entry per output event.
+func list(name string, get func(*record.Event, parquet.Value)) column {
+	return column{name: name, at: func(r *record.Request, i int, v parquet.Value) { get(event(r, i), v) }}
 }
 
 // maxEvents bounds what a damaged file can make a reader allocate.
@@ -246,7 +173,7 @@ func event(r *record.Request, i int) *record.Event {
 	return &r.Events[i]
 }
 
-// columns returns how each column is written and read.
+// columns returns how each column is read.
 func columns() []column {
 	type request = record.Request
 	flagBits := make(map[string]record.Flags)
@@ -255,63 +182,48 @@ func columns() []column {
 			flagBits[n] = 1 << i
 		}
 	}
-	flagNames := make(map[record.Flags]string)
 	return []column{
 		uint64s("id", func(r *request) *uint64 { return &r.ID }),
 		uint32s("agent", func(r *request) *uint32 { return &r.Agent }),
-		required("workload", func(r *request) *string { return &r.Workload }),
+		strs("workload", func(r *request) *string { return &r.Workload }),
 		uint64s("session", func(r *request) *uint64 { return &r.Session }),
 		uint32s("turn", func(r *request) *uint32 { return &r.Turn }),
 		uint32s("user", func(r *request) *uint32 { return &r.User }),
 		uint32s("step", func(r *request) *uint32 { return &r.Step }),
 		enum("phase", func(r *request) *record.Phase { return &r.Phase }),
 		uint32s("target", func(r *request) *uint32 { return &r.Target }),
-		optional("remote", func(r *request) *string { return &r.Remote }),
+		strs("remote", func(r *request) *string { return &r.Remote }),
 
-		point("t_scheduled", func(r *request) *int64 { return &r.Scheduled }),
-		point("t_start", func(r *request) *int64 { return &r.Start }),
-		point("t_connected", func(r *request) *int64 { return &r.Connected }),
-		point("t_sent", func(r *request) *int64 { return &r.Sent }),
-		point("t_headers", func(r *request) *int64 { return &r.Headers }),
-		point("t_first_event", func(r *request) *int64 { return &r.FirstEvent }),
-		point("t_first_token", func(r *request) *int64 { return &r.FirstToken }),
-		point("t_first_content", func(r *request) *int64 { return &r.FirstContent }),
-		point("t_last_token", func(r *request) *int64 { return &r.LastToken }),
-		point("t_end", func(r *request) *int64 { return &r.End }),
-		point("t_retrieval_start", func(r *request) *int64 { return &r.RetrievalStart }),
-		point("t_retrieval_end", func(r *request) *int64 { return &r.RetrievalEnd }),
-		point("t_first_send", func(r *request) *int64 { return &r.FirstSend }),
+		int64s("t_scheduled", func(r *request) *int64 { return &r.Scheduled }),
+		int64s("t_start", func(r *request) *int64 { return &r.Start }),
+		int64s("t_connected", func(r *request) *int64 { return &r.Connected }),
+		int64s("t_sent", func(r *request) *int64 { return &r.Sent }),
+		int64s("t_headers", func(r *request) *int64 { return &r.Headers }),
+		int64s("t_first_event", func(r *request) *int64 { return &r.FirstEvent }),
+		int64s("t_first_token", func(r *request) *int64 { return &r.FirstToken }),
+		int64s("t_first_content", func(r *request) *int64 { return &r.FirstContent }),
+		int64s("t_last_token", func(r *request) *int64 { return &r.LastToken }),
+		int64s("t_end", func(r *request) *int64 { return &r.End }),
+		int64s("t_retrieval_start", func(r *request) *int64 { return &r.RetrievalStart }),
+		int64s("t_retrieval_end", func(r *request) *int64 { return &r.RetrievalEnd }),
+		int64s("t_first_send", func(r *request) *int64 { return &r.FirstSend }),
 		int64s("cap_wait", func(r *request) *int64 { return &r.CapWait }),
 
 		bools("kernel_times", func(r *request) *bool { return &r.KernelTimes }),
-		point("read_lag_mean", func(r *request) *int64 { return &r.ReadLagMean }),
-		point("read_lag_max", func(r *request) *int64 { return &r.ReadLagMax }),
+		int64s("read_lag_mean", func(r *request) *int64 { return &r.ReadLagMean }),
+		int64s("read_lag_max", func(r *request) *int64 { return &r.ReadLagMax }),
 		uint32s("reads", func(r *request) *uint32 { return &r.Reads }),
 
 		enum("status", func(r *request) *record.Status { return &r.Status }),
 		enum("error_kind", func(r *request) *record.ErrorKind { return &r.Error }),
 		{
 			name: "http_status",
-			put: func(r *request) (parquet.Value, bool) {
-				return parquet.Int32Value(int32(r.HTTPStatus)), r.HTTPStatus != 0
-			},
-			get: func(r *request, v parquet.Value) { r.HTTPStatus = uint16(v.Uint32()) },
+			get:  func(r *request, v parquet.Value) { r.HTTPStatus = uint16(v.Uint32()) },
 		},
-		optional("finish_reason", func(r *request) *string { return &r.Finish }),
-		optional("message", func(r *request) *string { return &r.Message }),
+		strs("finish_reason", func(r *request) *string { return &r.Finish }),
+		strs("message", func(r *request) *string { return &r.Message }),
 		{
 			name: "flags",
-			put: func(r *request) (parquet.Value, bool) {
-				if r.Flags == 0 {
-					return parquet.Value{}, false
-				}
-				s, ok := flagNames[r.Flags]
-				if !ok {
-					s = strings.Join(r.Flags.Names(), ",")
-					flagNames[r.Flags] = s
-				}
-				return text(s), true
-			},
 			get: func(r *request, v parquet.Value) {
 				for n := range strings.SplitSeq(string(v.ByteArray()), ",") {
 					r.Flags |= flagBits[n]
@@ -320,22 +232,21 @@ func columns() []column {
 		},
 		{
 			name: "resends",
-			put:  func(r *request) (parquet.Value, bool) { return parquet.Int32Value(int32(r.Resends)), true },
 			get:  func(r *request, v parquet.Value) { r.Resends = uint8(v.Uint32()) },
 		},
 		bools("reused", func(r *request) *bool { return &r.Reused }),
 
-		count("asked_prompt_tokens", 0, func(r *request) *int32 { return &r.AskedPrompt }),
-		count("asked_output_tokens", 0, func(r *request) *int32 { return &r.AskedOutput }),
+		int32s("asked_prompt_tokens", func(r *request) *int32 { return &r.AskedPrompt }),
+		int32s("asked_output_tokens", func(r *request) *int32 { return &r.AskedOutput }),
 		bools("asked_exact", func(r *request) *bool { return &r.AskedExact }),
-		count("prompt_tokens", record.Unknown, func(r *request) *int32 { return &r.Prompt }),
-		count("cached_tokens", record.Unknown, func(r *request) *int32 { return &r.Cached }),
-		count("output_tokens", record.Unknown, func(r *request) *int32 { return &r.Output }),
-		count("reasoning_tokens", record.Unknown, func(r *request) *int32 { return &r.Reasoning }),
-		count("tokenizer_output_tokens", record.Unknown, func(r *request) *int32 { return &r.TokenizerOutput }),
+		int32s("prompt_tokens", func(r *request) *int32 { return &r.Prompt }),
+		int32s("cached_tokens", func(r *request) *int32 { return &r.Cached }),
+		int32s("output_tokens", func(r *request) *int32 { return &r.Output }),
+		int32s("reasoning_tokens", func(r *request) *int32 { return &r.Reasoning }),
+		int32s("tokenizer_output_tokens", func(r *request) *int32 { return &r.TokenizerOutput }),
 		enum("token_source", func(r *request) *record.TokenSource { return &r.Source }),
-		count("streamed_tokens", record.Unknown, func(r *request) *int32 { return &r.StreamedTokens }),
-		count("first_event_tokens", record.Unknown, func(r *request) *int32 { return &r.FirstEventTokens }),
+		int32s("streamed_tokens", func(r *request) *int32 { return &r.StreamedTokens }),
+		int32s("first_event_tokens", func(r *request) *int32 { return &r.FirstEventTokens }),
 		enum("tpot_basis", func(r *request) *record.TPOTBasis { return &r.Basis }),
 
 		bools("streamed", func(r *request) *bool { return &r.Streamed }),
@@ -343,7 +254,6 @@ func columns() []column {
 		uint32s("stream_events", func(r *request) *uint32 { return &r.StreamEvents }),
 		{
 			name: "output_events",
-			put:  func(r *request) (parquet.Value, bool) { return parquet.Int32Value(int32(len(r.Events))), true },
 			get: func(r *request, v parquet.Value) {
 				if n := v.Uint32(); n > 0 {
 					event(r, int(n)-1)
@@ -357,87 +267,44 @@ func columns() []column {
 
 		{
 			name: "t_first_output",
-			put: func(r *request) (parquet.Value, bool) {
-				if len(r.Events) == 0 || r.Events[0].At == r.FirstToken {
-					return parquet.Value{}, false
-				}
-				return parquet.Int64Value(r.Events[0].At), true
-			},
-			get: func(r *request, v parquet.Value) { event(r, 0).At = v.Int64() },
+			get:  func(r *request, v parquet.Value) { event(r, 0).At = v.Int64() },
 		},
 		{
 			name: "event_gaps",
-			entries: func(dst []parquet.Value, r *request) []parquet.Value {
-				for i := 1; i < len(r.Events); i++ {
-					dst = append(dst, parquet.Int64Value(r.Events[i].At-r.Events[i-1].At))
-				}
-				return dst
-			},
 			// The differences are added up once the first event is known.
 			at: func(r *request, i int, v parquet.Value) { event(r, i+1).At = v.Int64() },
 		},
 		list("event_tokens",
-			func(e *record.Event) bool { return e.Tokens == record.Unknown },
-			func(e *record.Event) parquet.Value { return parquet.Int32Value(e.Tokens) },
 			func(e *record.Event, v parquet.Value) { e.Tokens = v.Int32() }),
 		list("event_cumulative_tokens",
-			func(e *record.Event) bool { return e.Cumulative == record.Unknown },
-			func(e *record.Event) parquet.Value { return parquet.Int32Value(e.Cumulative) },
 			func(e *record.Event, v parquet.Value) { e.Cumulative = v.Int32() }),
 		list("event_text_bytes",
-			func(e *record.Event) bool { return e.TextBytes == 0 },
-			func(e *record.Event) parquet.Value { return parquet.Int32Value(int32(e.TextBytes)) },
 			func(e *record.Event, v parquet.Value) { e.TextBytes = v.Uint32() }),
 		{
 			name: "event_reads",
-			entries: func(dst []parquet.Value, r *request) []parquet.Value {
-				n := len(r.Events)
-				for n > 1 && r.Events[n-1].Read-r.Events[n-2].Read == 1 {
-					n--
-				}
-				last := uint32(0)
-				for i := range n {
-					dst = append(dst, parquet.Int32Value(int32(r.Events[i].Read-last)))
-					last = r.Events[i].Read
-				}
-				return dst
-			},
-			at: func(r *request, i int, v parquet.Value) { event(r, i).Read = v.Uint32() },
+			at:   func(r *request, i int, v parquet.Value) { event(r, i).Read = v.Uint32() },
 		},
 		list("event_choices",
-			func(e *record.Event) bool { return e.Choice == 0 },
-			func(e *record.Event) parquet.Value { return parquet.Int32Value(int32(e.Choice)) },
 			func(e *record.Event, v parquet.Value) { e.Choice = uint8(v.Int32()) }),
 		list("event_channels",
-			func(e *record.Event) bool { return e.Channel == record.Content },
-			func(e *record.Event) parquet.Value { return parquet.Int32Value(int32(e.Channel)) },
 			func(e *record.Event, v parquet.Value) { e.Channel = record.Channel(v.Int32()) }),
 		list("event_bounded",
-			func(e *record.Event) bool { return !e.Bounded },
-			func(e *record.Event) parquet.Value { return parquet.BooleanValue(e.Bounded) },
 			func(e *record.Event, v parquet.Value) { e.Bounded = v.Boolean() }),
 
 		{
 			name: "text",
-			entries: func(dst []parquet.Value, r *request) []parquet.Value {
-				for _, s := range r.Text {
-					dst = append(dst, text(s))
-				}
-				return dst
-			},
-			at: func(r *request, _ int, v parquet.Value) { r.Text = append(r.Text, string(v.ByteArray())) },
+			at:   func(r *request, _ int, v parquet.Value) { r.Text = append(r.Text, string(v.ByteArray())) },
 		},
-		optional("reasoning_text", func(r *request) *string { return &r.ReasoningText }),
-		optional("refusal_text", func(r *request) *string { return &r.RefusalText }),
+		strs("reasoning_text", func(r *request) *string { return &r.ReasoningText }),
+		strs("refusal_text", func(r *request) *string { return &r.RefusalText }),
 	}
 }
 
 // layout binds the columns to the leaves of a file's schema.
 type layout struct {
 	// leaves has the column of each leaf, nil for one that this version does not
-	// know; optional says whether a scalar leaf can be null.
-	leaves   []*column
-	optional []bool
+	// know.
+	leaves []*column
 }
 
 // layoutOf binds to s, whose columns may be fewer, more, or in another order.
@@ -465,41 +332,57 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 			return nil, fmt.Errorf("column %s has type %s, want %s", path[0], leaf.Node.Type(), kind)
 		}
 		l.leaves = append(l.leaves, c)
-		l.optional = append(l.optional, leaf.MaxDefinitionLevel > 0)
 	}
 	return l, nil
 }
 
-// Levels of a list: optional group, repeated group, required element.
-const (
-	listNull  = 0
-	listEntry = 2
-)
+// fill makes w the row of r, whose events are in t. It points into both.
+func (w *row) fill(r *record.Request, t *timeline, flags string) {
+	*w = row{
+		ID: r.ID, Agent: r.Agent, Workload: r.Workload, Session: r.Session, Turn: r.Turn, User: r.User, Step: r.Step,
+		Phase: r.Phase.String(), Target: r.Target, Remote: r.Remote,
 
-// appendColumn appends the values of column i of r.
-func (l *layout) appendColumn(dst []parquet.Value, i int, r *record.Request) []parquet.Value {
-	c := l.leaves[i]
-	if c.entries == nil {
-		v, ok := c.put(r)
-		level := 0
-		switch {
-		case !ok:
-			v = parquet.Value{}
-		case l.optional[i]:
-			level = 1
-		}
-		return append(dst, v.Level(0, level, i))
+		TScheduled: point(&r.Scheduled), TStart: point(&r.Start), TConnected: point(&r.Connected), TSent: point(&r.Sent),
+		THeaders: point(&r.Headers), TFirstEvent: point(&r.FirstEvent), TFirstToken: point(&r.FirstToken),
+		TFirstContent: point(&r.FirstContent), TLastToken: point(&r.LastToken), TEnd: point(&r.End),
+		TRetrievalStart: point(&r.RetrievalStart), TRetrievalEnd: point(&r.RetrievalEnd),
+		TFirstSend: point(&r.FirstSend), CapWait: r.CapWait,
+
+		KernelTimes: r.KernelTimes, ReadLagMean: point(&r.ReadLagMean), ReadLagMax: point(&r.ReadLagMax), Reads: r.Reads,
+
+		Status: r.Status.String(), ErrorKind: r.Error.String(), HTTPStatus: uint32(r.HTTPStatus), Finish: r.Finish,
+		Message: r.Message, Flags: flags, Resends: uint32(r.Resends), Reused: r.Reused,
+
+		AskedPrompt: r.AskedPrompt, AskedOutput: r.AskedOutput, AskedExact: r.AskedExact,
+		Prompt: count(&r.Prompt), Cached: count(&r.Cached), Output: count(&r.Output), Reasoning: count(&r.Reasoning),
+		TokenizerOutput: count(&r.TokenizerOutput), TokenSource: r.Source.String(), StreamedTokens: count(&r.StreamedTokens),
+		FirstEvent: count(&r.FirstEventTokens), TPOTBasis: r.Basis.String(),
+
+		Streamed: r.Streamed, AskedStream: r.AskedStream, StreamEvents: r.StreamEvents, OutputEvents: uint32(t.n),
+		SentBytes: r.SentBytes, ReceivedBytes: r.ReceivedBytes, TextBytes: r.TextBytes, Fallbacks: r.Fallbacks,
+
+		EventGaps: t.gaps, EventTokens: t.tokens, EventCumulative: t.cumulative, EventTextBytes: t.textBytes,
+		EventReads: t.reads, EventChoices: t.choices, EventChannels: t.channels, EventBounded: t.bounded,
+
+		Text: r.Text, Reason: r.ReasoningText, RefusalOf: r.RefusalText,
 	}
-	from := len(dst)
-	dst = c.entries(dst, r)
-	if len(dst) == from {
-		return append(dst, parquet.Value{}.Level(0, listNull, i))
+	if t.n > 0 && t.first != r.FirstToken {
+		w.TFirstOutput = &t.first
 	}
-	dst[from] = dst[from].Level(0, listEntry, i)
-	for j := from + 1; j < len(dst); j++ {
-		dst[j] = dst[j].Level(1, listEntry, i)
+}
+
+func point(p *int64) *int64 {
+	if *p == record.Unset {
+		return nil
 	}
-	return dst
+	return p
+}
+
+func count(p *int32) *int32 {
+	if *p == record.Unknown {
+		return nil
+	}
+	return p
 }
 
 // read makes r the record in row, of which nothing is kept.

@@ -24,6 +24,8 @@ const (
 	pageBytes = 32 << 10
 	// rowsAtOnce is the number of rows that are handed on together.
 	rowsAtOnce = 64
+	// valuesAtOnce ends them early, when they have so many events.
+	valuesAtOnce = 1 << 14
 )
 
 // partRange is the range of part numbers that a file holds: one, or those that
@@ -101,8 +103,9 @@ type file interface {
 }
 
 // newParquet returns a writer of parts to w.
-func newParquet(w io.Writer) *parquet.GenericWriter[any] {
-	return parquet.NewGenericWriter[any](w, schema,
+func newParquet(w io.Writer) *parquet.GenericWriter[row] {
+	return parquet.NewGenericWriter[row](w, schema,
+		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked), // tags cannot say so of pointers
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.PageBufferSize(pageBytes),
 		parquet.DataPageStatistics(false),

@@ -2,24 +2,25 @@ package run
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/internal/record"
 )
 
 // The queue between the requests that end and the writer holds records as
-// bytes: a record in memory takes 40 bytes per event, one here about 6. The form
-// lives no longer than the process, so it has no version.
+// bytes: a record in memory takes 40 bytes per event, one here 4 to 6. Events
+// are held by column, as they are written, and a column in which they are all
+// the same takes two bytes. The form lives no longer than the process, so it has
+// no version.
 
-// Bits of an event's first byte: which of its fields are as usual.
+// Forms of a column of the events, its first byte.
 const (
-	evBounded   = 1 << iota
-	evChoice    // a choice other than 0
-	evChannel   // a channel other than content
-	evToken     // exactly one token
-	evNoToken   // unknown tokens
-	evRunning   // a running count
-	evOtherRead // not the read after that of the last event
+	formSame  = 0 // every event has the value that follows
+	formByte  = 1 // one byte per event
+	formWord  = 4 // 4 bytes per event, little endian
+	formTwice = 8 // 8 bytes per event
 )
 
 type encoder struct{ b []byte }
@@ -90,53 +91,112 @@ func appendRequest(b []byte, r *record.Request) []byte {
 	e.uint(uint64(r.HTTPStatus))
 	e.bools(r.KernelTimes, r.Streamed, r.AskedStream, r.AskedExact, r.Reused)
 
-	e.uint(uint64(len(r.Events)))
-	at, read := int64(0), uint32(0)
-	for i := range r.Events {
-		v := &r.Events[i]
-		var f byte
-		if v.Bounded {
-			f |= evBounded
-		}
-		if v.Choice != 0 {
-			f |= evChoice
-		}
-		if v.Channel != record.Content {
-			f |= evChannel
-		}
-		switch v.Tokens {
-		case 1:
-			f |= evToken
-		case record.Unknown:
-			f |= evNoToken
-		}
-		if v.Cumulative != record.Unknown {
-			f |= evRunning
-		}
-		if v.Read != read+1 {
-			f |= evOtherRead
-		}
-		e.b = append(e.b, f)
-		e.int(v.At - at)
-		e.uint(uint64(v.TextBytes))
-		if f&evChoice != 0 {
-			e.b = append(e.b, v.Choice)
-		}
-		if f&evChannel != 0 {
-			e.b = append(e.b, byte(v.Channel))
-		}
-		if f&(evToken|evNoToken) == 0 {
-			e.int(int64(v.Tokens))
-		}
-		if f&evRunning != 0 {
-			e.int(int64(v.Cumulative))
-		}
-		if f&evOtherRead != 0 {
-			e.int(int64(v.Read) - int64(read))
-		}
-		at, read = v.At, v.Read
-	}
+	e.events(r.Events)
 	return e.b
+}
+
+// events appends the columns of ev.
+func (e *encoder) events(ev []record.Event) {
+	e.uint(uint64(len(ev)))
+	if len(ev) == 0 {
+		return
+	}
+	a := &ev[0]
+	e.int(a.At)
+	e.uint(uint64(a.Read))
+	// Bits are set in which two events differ, or a step from the usual.
+	var (
+		gaps                             uint64
+		reads, textBytes                 uint32
+		tokens, cumulative               int32
+		choices, channels                uint8
+		bounded                          bool
+		lastAt, lastRead, allAt, oneRead = a.At, a.Read, a.Bounded, uint32(1)
+	)
+	for i := 1; i < len(ev); i++ {
+		v := &ev[i]
+		gaps |= uint64(v.At - lastAt)
+		reads |= (v.Read - lastRead) ^ oneRead
+		textBytes |= v.TextBytes ^ a.TextBytes
+		tokens |= v.Tokens ^ a.Tokens
+		cumulative |= v.Cumulative ^ a.Cumulative
+		choices |= v.Choice ^ a.Choice
+		channels |= uint8(v.Channel ^ a.Channel)
+		bounded = bounded || v.Bounded != allAt
+		lastAt, lastRead = v.At, v.Read
+	}
+	e.gaps(ev, gaps)
+	e.column(reads == 0, oneRead, ev[1:], func(v *record.Event) uint32 {
+		// Events lie in one slice, so that the one before is known by a.
+		step := v.Read - a.Read
+		a = v
+		return step
+	})
+	a = &ev[0]
+	e.column(tokens == 0, uint32(a.Tokens), ev, func(v *record.Event) uint32 { return uint32(v.Tokens) })
+	e.column(cumulative == 0, uint32(a.Cumulative), ev, func(v *record.Event) uint32 { return uint32(v.Cumulative) })
+	e.column(textBytes == 0, a.TextBytes, ev, func(v *record.Event) uint32 { return v.TextBytes })
+	e.column(choices == 0, uint32(a.Choice), ev, func(v *record.Event) uint32 { return uint32(v.Choice) })
+	e.column(channels == 0, uint32(a.Channel), ev, func(v *record.Event) uint32 { return uint32(v.Channel) })
+	e.column(!bounded, one(a.Bounded), ev, func(v *record.Event) uint32 { return one(v.Bounded) })
+}
+
+func one(v bool) uint32 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// gaps appends the times between events; bits has those that are set in one.
+func (e *encoder) gaps(ev []record.Event, bits uint64) {
+	n := len(ev) - 1
+	last := ev[0].At
+	if bits>>32 != 0 {
+		e.b = append(e.b, formTwice)
+		for i := range ev[1:] {
+			at := ev[i+1].At
+			e.b = binary.LittleEndian.AppendUint64(e.b, uint64(at-last))
+			last = at
+		}
+		return
+	}
+	e.b = append(e.b, formWord)
+	from := len(e.b)
+	e.b = slices.Grow(e.b, 4*n)[:from+4*n]
+	to := e.b[from:]
+	for i := range ev[1:] {
+		at := ev[i+1].At
+		binary.LittleEndian.PutUint32(to[4*i:], uint32(at-last))
+		last = at
+	}
+}
+
+// column appends what f says of each event, or v once if that is the same.
+func (e *encoder) column(same bool, v uint32, ev []record.Event, f func(*record.Event) uint32) {
+	if same {
+		e.b = append(e.b, formSame)
+		e.uint(uint64(v))
+		return
+	}
+	form := len(e.b)
+	e.b = append(e.b, formWord)
+	from := len(e.b)
+	e.b = slices.Grow(e.b, 4*len(ev))[:from+4*len(ev)]
+	to := e.b[from:]
+	bits := uint32(0)
+	for i := range ev {
+		v := f(&ev[i])
+		bits |= v
+		binary.LittleEndian.PutUint32(to[4*i:], v)
+	}
+	if bits < 1<<8 { // the low byte of each is all of it
+		e.b[form] = formByte
+		for i := range ev {
+			to[i] = to[4*i]
+		}
+		e.b = e.b[:from+len(ev)]
+	}
 }
 
 // decoder reads what encoder wrote. The bytes never leave the process, so a
@@ -144,7 +204,8 @@ func appendRequest(b []byte, r *record.Request) []byte {
 type decoder struct {
 	b []byte
 	// names keeps one copy of each of the strings that repeat.
-	names map[string]string
+	names  map[string]string
+	arrays arrays
 }
 
 func (d *decoder) uint() uint64 {
@@ -198,6 +259,34 @@ func (d *decoder) point(base int64) int64 {
 
 // next reads one record into r.
 func (d *decoder) next(r *record.Request) {
+	d.arrays.reset()
+	var t timeline
+	d.request(r)
+	d.timeline(&t)
+	r.Events = slices.Grow(r.Events[:0], t.n)[:t.n]
+	at, read := t.first, uint32(0)
+	for i := range r.Events {
+		if i > 0 {
+			at += t.gaps[i-1]
+		}
+		read += uint32(entry(t.reads, i, 1))
+		r.Events[i] = record.Event{
+			At: at, Read: read, Tokens: entry(t.tokens, i, record.Unknown), Cumulative: entry(t.cumulative, i, record.Unknown),
+			TextBytes: uint32(entry(t.textBytes, i, 0)), Choice: uint8(entry(t.choices, i, 0)),
+			Channel: record.Channel(entry(t.channels, i, int32(record.Content))), Bounded: entry(t.bounded, i, false),
+		}
+	}
+}
+
+func entry[T any](list []T, i int, usual T) T {
+	if i < len(list) {
+		return list[i]
+	}
+	return usual
+}
+
+// request reads all of one record but its events, which come behind, into r.
+func (d *decoder) request(r *record.Request) {
 	r.ID, r.Session = d.uint(), d.uint()
 	var flags uint32
 	for _, p := range []*uint32{&r.User, &r.Turn, &r.Step, &r.Agent, &r.Target, &r.Reads, &r.StreamEvents, &r.Fallbacks, &flags} {
@@ -234,34 +323,136 @@ func (d *decoder) next(r *record.Request) {
 	r.HTTPStatus = uint16(d.uint())
 	f := d.byte()
 	r.KernelTimes, r.Streamed, r.AskedStream, r.AskedExact, r.Reused = f&1 != 0, f&2 != 0, f&4 != 0, f&8 != 0, f&16 != 0
+}
 
-	r.Events = r.Events[:0]
-	at, read := int64(0), uint32(0)
-	for range d.uint() {
-		f := d.byte()
-		v := record.Event{
-			At: at + d.int(), TextBytes: uint32(d.uint()), Bounded: f&evBounded != 0,
-			Channel: record.Content, Tokens: 1, Cumulative: record.Unknown, Read: read + 1,
-		}
-		if f&evChoice != 0 {
-			v.Choice = d.byte()
-		}
-		if f&evChannel != 0 {
-			v.Channel = record.Channel(d.byte())
-		}
-		switch {
-		case f&evNoToken != 0:
-			v.Tokens = record.Unknown
-		case f&evToken == 0:
-			v.Tokens = int32(d.int())
-		}
-		if f&evRunning != 0 {
-			v.Cumulative = int32(d.int())
-		}
-		if f&evOtherRead != 0 {
-			v.Read = uint32(int64(read) + d.int())
-		}
-		r.Events = append(r.Events, v)
-		at, read = v.At, v.Read
+// timeline has the events of a record by column, as a row has them: lists are
+// nil where every event is as usual.
+type timeline struct {
+	n     int
+	first int64 // when the first event came
+	gaps  []int64
+	// reads are the differences of the indexes, without the ones at the end.
+	reads                                            []int32
+	tokens, cumulative, textBytes, choices, channels []int32
+	bounded                                          []bool
+}
+
+// timeline reads the events behind a record into t. Its lists are valid until
+// the arrays are reset.
+func (d *decoder) timeline(t *timeline) {
+	n := int(d.uint())
+	*t = timeline{n: n}
+	if n == 0 {
+		return
 	}
+	t.first = d.int()
+	read := int32(uint32(d.uint()))
+	if form, n := d.byte(), n-1; n > 0 {
+		t.gaps = take(&d.arrays.longs, n)
+		if form == formWord {
+			from := d.b[: 4*n : 4*n]
+			for i := range t.gaps {
+				t.gaps[i] = int64(binary.LittleEndian.Uint32(from[4*i:]))
+			}
+			d.b = d.b[4*n:]
+		} else {
+			for i := range t.gaps {
+				t.gaps[i] = int64(binary.LittleEndian.Uint64(d.b[8*i:]))
+			}
+			d.b = d.b[8*n:]
+		}
+	}
+	if d.same(1) {
+		t.reads = take(&d.arrays.ints, 1)
+	} else {
+		t.reads = take(&d.arrays.ints, n)
+		d.column(t.reads[1:])
+		for n > 1 && t.reads[n-1] == 1 {
+			n--
+		}
+		t.reads = t.reads[:n]
+	}
+	t.reads[0] = read
+	t.tokens = d.list(t.n, record.Unknown)
+	t.cumulative = d.list(t.n, record.Unknown)
+	t.textBytes = d.list(t.n, 0)
+	t.choices = d.list(t.n, 0)
+	t.channels = d.list(t.n, int32(record.Content))
+	if l := d.list(t.n, 0); l != nil {
+		t.bounded = take(&d.arrays.bools, t.n)
+		for i, v := range l {
+			t.bounded[i] = v != 0
+		}
+	}
+}
+
+// list reads a column of n events, nil when they are all as usual.
+func (d *decoder) list(n int, usual int32) []int32 {
+	if d.same(usual) {
+		return nil
+	}
+	l := take(&d.arrays.ints, n)
+	d.column(l)
+	return l
+}
+
+// same reads a column if every event has the value v.
+func (d *decoder) same(v int32) bool {
+	if d.b[0] != formSame {
+		return false
+	}
+	u, n := binary.Uvarint(d.b[1:])
+	if int32(uint32(u)) != v {
+		return false
+	}
+	d.b = d.b[1+n:]
+	return true
+}
+
+// column reads a column into dst.
+func (d *decoder) column(dst []int32) {
+	switch form := d.byte(); form {
+	case formSame:
+		v := int32(uint32(d.uint()))
+		for i := range dst {
+			dst[i] = v
+		}
+	case formByte:
+		from := d.b[:len(dst)]
+		for i := range dst {
+			dst[i] = int32(from[i])
+		}
+		d.b = d.b[len(dst):]
+	case formWord:
+		from := d.b[:4*len(dst)]
+		for i := range dst {
+			dst[i] = int32(binary.LittleEndian.Uint32(from[4*i:]))
+		}
+		d.b = d.b[4*len(dst):]
+	default:
+		panic(fmt.Sprintf("BUG: a column of the queue has form %d", form))
+	}
+}
+
+// arrays hold the lists of several timelines.
+type arrays struct {
+	longs []int64
+	ints  []int32
+	bools []bool
+}
+
+func (a *arrays) reset() { a.longs, a.ints, a.bools = a.longs[:0], a.ints[:0], a.bools[:0] }
+
+// arrayLen is the least size of one array, and what it grows to without need.
+const arrayLen, arrayMost = 1 << 12, 1 << 17
+
+// take returns n more entries of list. Those taken before stay where they are
+// when there is no room.
+func take[T any](list *[]T, n int) []T {
+	l := *list
+	if cap(l)-len(l) < n {
+		l = make([]T, 0, max(n, min(2*cap(l), arrayMost), arrayLen))
+	}
+	*list = l[:len(l)+n]
+	return l[len(l) : len(l)+n : len(l)+n]
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -368,20 +369,37 @@ func (w *Writer) Close() error {
 // partWriter turns queued blocks into parts. It is reused, since its buffers
 // are large.
 type partWriter struct {
-	parquet *parquet.GenericWriter[any]
-	layout  *layout
+	parquet *parquet.GenericWriter[row]
 	decoder decoder
-	// records are decoded together, so that columns are written in runs.
-	records []record.Request
-	values  []parquet.Value
+	// Rows are written together, column by column. They point into the records
+	// and timelines, and those into the decoder's arrays.
+	records   []record.Request
+	timelines []timeline
+	rows      []row
+	flags     map[record.Flags]string
 }
 
 func newPartWriter() *partWriter {
-	l, err := layoutOf(schema)
-	if err != nil {
-		panic("BUG: the schema does not fit itself: " + err.Error())
+	return &partWriter{
+		decoder: decoder{names: make(map[string]string)},
+		records: make([]record.Request, rowsAtOnce), timelines: make([]timeline, rowsAtOnce), rows: make([]row, rowsAtOnce),
+		flags: make(map[record.Flags]string),
 	}
-	return &partWriter{layout: l, decoder: decoder{names: make(map[string]string)}, records: make([]record.Request, rowsAtOnce)}
+}
+
+// flagNames returns the names of the flags in f with commas between them.
+func (p *partWriter) flagNames(f record.Flags) string {
+	if f == 0 {
+		return ""
+	}
+	s, ok := p.flags[f]
+	if !ok {
+		s = strings.Join(f.Names(), ",")
+		if len(p.flags) < maxNames {
+			p.flags[f] = s
+		}
+	}
+	return s
 }
 
 // write makes the part called name of blocks and returns its number of rows.
@@ -411,8 +429,11 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 	for _, b := range blocks {
 		p.decoder.b = b
 		for len(p.decoder.b) > 0 {
-			p.decoder.next(&p.records[n])
-			if n++; n == len(p.records) {
+			r, t := &p.records[n], &p.timelines[n]
+			p.decoder.request(r)
+			p.decoder.timeline(t)
+			p.rows[n].fill(r, t, p.flagNames(r.Flags))
+			if n++; n == len(p.rows) || len(p.decoder.arrays.longs) >= valuesAtOnce {
 				if err := p.flush(n); err != nil {
 					return rows, err
 				}
@@ -443,20 +464,11 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 	return rows, syncDir(filepath.Dir(name))
 }
 
-// flush writes the first n records.
+// flush writes the first n rows.
 func (p *partWriter) flush(n int) error {
-	for i, c := range p.parquet.ColumnWriters() {
-		p.values = p.values[:0]
-		for j := range p.records[:n] {
-			p.values = p.layout.appendColumn(p.values, i, &p.records[j])
-		}
-		if len(p.values) > 0 {
-			if _, err := c.WriteRowValues(p.values); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err := p.parquet.Write(p.rows[:n])
+	p.decoder.arrays.reset()
+	return err
 }
 
 // count returns the number of records in a block.
