@@ -263,7 +263,10 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		MaxInFlight: k.scenario.Load.MaxInFlight, MaxErrorShare: k.scenario.Guards.MaxErrorShare,
 		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText,
 		Sink: k, Live: k.live, Stop: stop,
-		Begun: func(s load.StepResult) { k.begun <- s },
+		Begun: func(s load.StepResult) {
+			canary.Ignore(s.SteadyStart)
+			k.begun <- s
+		},
 	})
 	watch.stop()
 	canary.Stop()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -24,9 +25,11 @@ type Canary struct {
 
 	cancel context.CancelFunc
 	group  sync.WaitGroup
+	now    func() int64
 
-	mu   sync.Mutex
-	lags histogram.Histogram // guarded by mu
+	mu    sync.Mutex // guards the fields below
+	lags  histogram.Histogram
+	until int64 // what is read before that is not counted
 }
 
 // NewCanary starts one; Stop ends it. It has no errors: where no loopback
@@ -35,7 +38,10 @@ func NewCanary(cfg Config) *Canary {
 	if cfg.Start.IsZero() {
 		cfg.Start = time.Now()
 	}
-	c := &Canary{}
+	c := &Canary{now: cfg.Now, until: math.MinInt64}
+	if c.now == nil {
+		c.now = func() int64 { return int64(time.Since(cfg.Start)) }
+	}
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(context.Background())
 	if !cfg.NoKernelTimes {
@@ -110,7 +116,17 @@ func (c *Canary) watchTimer(ctx context.Context) {
 
 func (c *Canary) record(lag int64) {
 	c.mu.Lock()
-	c.lags.Record(max(0, lag))
+	if c.until == math.MinInt64 || c.now() >= c.until {
+		c.lags.Record(max(0, lag))
+	}
+	c.mu.Unlock()
+}
+
+// Ignore leaves out what is read before t, in ns on the run's clock: a warm-up
+// opens all connections at once, and no figure is of it.
+func (c *Canary) Ignore(t int64) {
+	c.mu.Lock()
+	c.until = t
 	c.mu.Unlock()
 }
 

@@ -25,3 +25,24 @@ func TestCanary(t *testing.T) {
 		t.Logf("kernel %v: %d lags, p50 %d us, p99 %d us", c.Kernel, lags.Count(), lags.Quantile(0.5)/1000, lags.Quantile(0.99)/1000)
 	}
 }
+
+// TestCanaryIgnores holds a canary to leaving out what came before a time.
+func TestCanaryIgnores(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		start := time.Now()
+		now := func() int64 { return int64(time.Since(start)) }
+		c := NewCanary(Config{NoKernelTimes: off, Now: now, Start: start})
+		c.Ignore(now() + int64(time.Hour))
+		time.Sleep(100 * time.Millisecond) // real time: a real socket and timer
+		if n := c.Lags().Count(); n > 5 {
+			t.Errorf("%d lags although the time has not come", n)
+		}
+		before := c.Lags().Count()
+		c.Ignore(now())
+		time.Sleep(200 * time.Millisecond) // real time: likewise
+		c.Stop()
+		if n := c.Lags().Count(); n < before+3 {
+			t.Errorf("%d lags, %d of them before the time", n, before)
+		}
+	}
+}
