@@ -42,6 +42,7 @@ type twinPredictCmd struct {
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" group:"cluster" help:"Share of the accelerator's memory that the engine takes."`
 	NoCache      bool          `name:"no-prefix-cache" group:"cluster" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" group:"cluster" help:"Make every step this long, with unlimited memory."`
+	stageFlags
 
 	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat, whose template adds a few tokens to each prompt."`
 	NoStream     bool   `name:"no-stream" group:"users" help:"Answers come whole instead of token by token."`
@@ -106,6 +107,10 @@ func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 		if f.n < 0 {
 			return cfg, fmt.Errorf("--%s %d: want at least 1", f.name, f.n)
 		}
+	}
+	var err error
+	if cfg.Stages, err = c.costs(c.Engine, c.Step); err != nil {
+		return cfg, err
 	}
 	if c.GPUs == 0 {
 		return cfg, nil

@@ -38,6 +38,7 @@ type twinServeCmd struct {
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" help:"Share of the accelerator's memory that the engine takes."`
 	NoCache      bool          `name:"no-prefix-cache" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" help:"Make every step this long, with unlimited memory: a load for tests of clients."`
+	stageFlags
 	PerEvent     int           `name:"tokens-per-event" default:"1" placeholder:"N" help:"Tokens in each event of a stream, but the first and the last."`
 	Seed         uint64        `name:"seed" placeholder:"N" help:"Equal seeds and requests make equal answers."`
 	DCGMListen   string        `name:"dcgm-listen" placeholder:"ADDR" help:"Serve the accelerators' metrics at /metrics of this address, too; they are always at /dcgm/metrics."`
@@ -67,16 +68,19 @@ func (c *twinServeCmd) Run(a *app) error {
 	if c.Replicas == 0 && c.Step > 0 {
 		c.Replicas = stepReplicas
 	}
+	stages, err := c.costs(c.Engine, c.Step)
+	if err != nil {
+		return usagef("twin serve: %w", err)
+	}
 	cfg := twin.ServerConfig{
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
 		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Seed: c.Seed,
-		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval,
+		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval, Stages: stages,
 	}
 	var lc net.ListenConfig
 	devices := "/dcgm/metrics"
 	if c.DCGMListen != "" {
-		var err error
 		if cfg.DCGM, err = lc.Listen(a.ctx, "tcp", c.DCGMListen); err != nil {
 			return fmt.Errorf("twin serve: dcgm-listen: %w", err)
 		}
