@@ -3,7 +3,9 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -65,6 +67,33 @@ func (e *RequestError) Error() string {
 	return e.Field + ": " + e.Reason
 }
 
+// bodyError says what is wrong with a body in the words of JSON, not of Go.
+func bodyError(err error) string {
+	e, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err.Error()
+	}
+	want := e.Type.String()
+	switch e.Type.Kind() {
+	case reflect.Struct:
+		want = "an object"
+	case reflect.Slice:
+		want = "a list"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int64:
+		want = "a whole number"
+	case reflect.Float64:
+		want = "a number"
+	case reflect.String:
+		want = "a string"
+	}
+	if e.Field == "" {
+		return fmt.Sprintf("want %s, got %s", want, e.Value)
+	}
+	return fmt.Sprintf("%s: want %s, got %s", e.Field, want, e.Value)
+}
+
 // ParseRequest reads the body of a request to api as a server does. The error
 // is a *RequestError.
 func ParseRequest(api API, body []byte) (*ServerRequest, error) {
@@ -98,7 +127,7 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		} `json:"chat_template_kwargs"`
 	}
 	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, &RequestError{Reason: fmt.Sprintf("read request body: %v", err)}
+		return nil, &RequestError{Reason: "read request body: " + bodyError(err)}
 	}
 	r := &ServerRequest{
 		Model: w.Model, Stream: w.Stream,
