@@ -162,8 +162,8 @@ func (c *Cluster) Describe() string {
 		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
 	}
 	on, each := c.Config.GPU, ""
-	if c.Config.TP > 1 {
-		on = fmt.Sprintf("%d x %s", c.Config.TP, on)
+	if n := c.Config.TP * max(c.Config.PP, 1) * max(c.Config.DP, 1); n > 1 {
+		on = fmt.Sprintf("%d x %s", n, on)
 	}
 	if c.Config.Replicas > 1 {
 		on, each = fmt.Sprintf("%d replicas of %s", c.Config.Replicas, on), " each"
