@@ -345,6 +345,22 @@ func find(what, name string, entries [][]string) (int, error) {
 			}
 		}
 	}
+	// Without separators it may still mean one entry only: H-100, llama3.18b.
+	if joined := strings.ReplaceAll(want, "-", ""); joined != "" {
+		found := -1
+		for i, spellings := range entries {
+			if slices.ContainsFunc(spellings, func(s string) bool { return strings.ReplaceAll(plainName(s), "-", "") == joined }) {
+				if found >= 0 {
+					found = -1
+					break
+				}
+				found = i
+			}
+		}
+		if found >= 0 {
+			return found, nil
+		}
+	}
 	type near struct {
 		name string
 		d    int

@@ -290,6 +290,18 @@ type hfConfig struct {
 	} `json:"quantization_config"`
 }
 
+// kindOf returns the model_type of the class that a config.json without one names,
+// "" for none that is known: LlamaForCausalLM is llama.
+func kindOf(class string) string {
+	class, _, _ = strings.Cut(strings.ToLower(class), "for")
+	for kind := range architectures {
+		if strings.ReplaceAll(kind, "_", "") == class {
+			return kind
+		}
+	}
+	return ""
+}
+
 // parseConfig makes a model of a config.json of Hugging Face.
 func parseConfig(data []byte) (*Model, error) {
 	var c hfConfig
@@ -310,6 +322,10 @@ func parseConfig(data []byte) (*Model, error) {
 		if c.Quantization == nil {
 			c.Quantization = outer.Quantization
 		}
+	}
+	if kind == "" && len(outer.Architectures) > 0 {
+		kind = kindOf(outer.Architectures[0])
+		c.ModelType = kind
 	}
 	f, known := architectures[kind]
 	name := kind

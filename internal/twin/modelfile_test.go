@@ -88,6 +88,22 @@ func TestConfigsOfModels(t *testing.T) {
 	}
 }
 
+// The class says what a file without model_type is of.
+func TestConfigWithoutType(t *testing.T) {
+	for class, want := range map[string]string{
+		"LlamaForCausalLM": "llama", "Qwen3MoeForCausalLM": "qwen3_moe", "DeepseekV3ForCausalLM": "deepseek_v3", "GptOssForCausalLM": "gpt_oss",
+		"Gemma3ForConditionalGeneration": "gemma3", "MambaForCausalLM": "", "": "",
+	} {
+		if got := kindOf(class); got != want {
+			t.Errorf("%s: %q, want %q", class, got, want)
+		}
+	}
+	m, err := parseConfig([]byte(`{"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}`))
+	if err != nil || m.Attention.KVHeads != 8 || m.Context != 8192 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestConfigsThatCannotBeModelled(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"model_type": "mamba", "architectures": ["MambaForCausalLM"], "num_hidden_layers": 48, "hidden_size": 1536, "vocab_size": 50280}`:                                        "architecture mamba (MambaForCausalLM): no step model for it, and the file has no num_attention_heads, max_position_embeddings, intermediate_size; known are cohere",

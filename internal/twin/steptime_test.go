@@ -191,10 +191,13 @@ func TestCatalogueNames(t *testing.T) {
 			t.Errorf("model %q: %v, %v", name, m, err)
 		}
 	}
-	for name, want := range map[string]string{"h100": "h100", "H100 SXM": "h100", "NVIDIA H100": "h100", "NVIDIA H100 80GB HBM3": "h100", "h100_pcie": "h100-pcie", "MI300X": "mi300x"} {
+	for name, want := range map[string]string{"h100": "h100", "H100 SXM": "h100", "NVIDIA H100": "h100", "NVIDIA H100 80GB HBM3": "h100", "h100_pcie": "h100-pcie", "MI300X": "mi300x", "H-100": "h100", "MI 300 X": "mi300x"} {
 		if g, err := c.GPU(name); err != nil || g.Name != want {
 			t.Errorf("gpu %q: %v, %v", name, g, err)
 		}
+	}
+	if m, err := c.Model("llama3.18b"); err != nil || m.Name != "llama-3.1-8b" {
+		t.Errorf("llama3.18b: %v, %v", m, err)
 	}
 	if _, err := c.Model("lama-3.1-7b"); err == nil || !strings.Contains(err.Error(), `"lama-3.1-7b": no such name in the catalogue; nearest: llama-3.1-8b`) {
 		t.Errorf("unknown model: %v", err)
