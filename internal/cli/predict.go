@@ -171,6 +171,9 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	s, err := a.readScenarioFor(c.Scenario, sets, conduct.SimulatedURL)
 	if err != nil {
+		if e, ok := errors.AsType[*coded](err); ok && e.hint != "" {
+			e.hint = "see plimsoll twin predict --help, plimsoll schema"
+		}
 		return err
 	}
 	if err := c.lengthRange(s); err != nil {
