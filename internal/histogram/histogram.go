@@ -128,16 +128,27 @@ func (h *Histogram) RecordGaps(times []int64) {
 	}
 	most, least := int64(0), int64(math.MaxInt64)
 	last := times[0]
+	// Neighbours are often of one bucket, that from lo on, and counted together.
+	lo, width, run, at := int64(0), uint64(0), uint64(0), 0
 	for _, t := range times[1:] {
 		v := max(t-last, 0)
 		last = t
-		i := index(v)
-		if i >= len(h.counts) {
-			h.grow(i)
+		if uint64(v-lo) < width {
+			run++
+		} else {
+			if run > 0 {
+				h.counts[at] += run
+			}
+			at = index(v)
+			if at >= len(h.counts) {
+				h.grow(at)
+			}
+			low, high := bounds(at)
+			lo, width, run = low, uint64(high-low)+1, 1
 		}
-		h.counts[i]++
 		most, least = max(most, v), min(least, v)
 	}
+	h.counts[at] += run
 	h.n += uint64(len(times) - 1)
 	var carry uint64
 	h.sumLo, carry = bits.Add64(h.sumLo, uint64(last-times[0]), 0)

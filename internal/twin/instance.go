@@ -29,6 +29,7 @@ type instance struct {
 	plan   int
 	fed    int // the first piece whose tokens the API process has not had yet
 	keep   int // the length of pieces at which to look for what can be dropped
+	recent recent
 
 	// Integrals over time of running sequences and of the share of blocks in use,
 	// and the largest share.
@@ -220,6 +221,9 @@ func (in *instance) end(d *driver) {
 			q.Account.Sent = sent
 		}
 	}
+	if d.cfg.Stream {
+		in.recent.add(in.pieces[in.plan:])
+	}
 	if len(e.done) > 0 {
 		l = e.Load()
 		used = 1 - float64(l.Free)/float64(l.Blocks)
@@ -354,8 +358,91 @@ func (f *Finished) appendTimes(dst []int64) []int64 {
 // maxKV is beyond any step, time or KV sum.
 const maxKV = 1<<63 - 1
 
+// leastRecent and mostRecent bound the steps whose times are kept: the answers of
+// many replicas must not need much memory each.
+const (
+	leastRecent = 1 << 9
+	mostRecent  = 1 << 13
+)
+
+// recent is when the tokens of the latest steps were sent. All sequences of a step
+// share it, so that it is worked out once. Steps from first to before next are
+// known, step i at i modulo the length, which is a power of two.
+type recent struct {
+	times       []int64
+	first, next int64
+}
+
+// add takes the pieces of steps that have ended, whose tokens are sent.
+func (r *recent) add(pieces []piece) {
+	if r.times == nil {
+		r.times = make([]int64, leastRecent)
+	}
+	for i := range pieces {
+		p := &pieces[i]
+		if p.apart {
+			continue
+		}
+		size := int64(len(r.times))
+		from := max(p.n-size, 0)
+		if p.step != r.next || from > 0 {
+			r.first = p.step + from
+		}
+		if p.cost > 0 && p.growth >= 0 {
+			// What p.sent says, with one comparison for all that wait.
+			busy := max(p.before, p.end(1))
+			for k := from; k < p.n; k++ {
+				at := p.end(k+1) + p.cost
+				if queued := busy + float64(k+1)*p.cost; queued > at {
+					at = queued
+				}
+				r.times[(p.step+k)&(size-1)] = int64(at)
+			}
+		} else {
+			for k := from; k < p.n; k++ {
+				r.times[(p.step+k)&(size-1)] = int64(p.sent(k + 1))
+			}
+		}
+		r.next = p.step + p.n
+		r.first = max(r.first, r.next-size)
+	}
+}
+
+// appendTimes appends the times of the steps from first to last, if all are known.
+// It makes room for more when there are too many.
+func (r *recent) appendTimes(dst []int64, first, last int64) ([]int64, bool) {
+	if first > last || last >= r.next {
+		return dst, false
+	}
+	size := int64(len(r.times))
+	if first < r.first {
+		if r.next-first > size && size < mostRecent {
+			larger := make([]int64, 2*size)
+			for i := r.first; i < r.next; i++ {
+				larger[i&(2*size-1)] = r.times[i&(size-1)]
+			}
+			r.times = larger
+		}
+		return dst, false
+	}
+	i, n := first&(size-1), last-first+1
+	if i+n <= size {
+		return append(dst, r.times[i:i+n]...), true
+	}
+	dst = append(dst, r.times[i:]...)
+	return append(dst, r.times[:i+n-size]...), true
+}
+
 // appendTimes appends when the steps from first to last ended, up to a time.
 func (in *instance) appendTimes(dst []int64, first, last, until int64) []int64 {
+	if all, ok := in.recent.appendTimes(dst, first, last); ok {
+		for i := len(dst); until != maxKV && i < len(all); i++ {
+			if all[i] > until {
+				return all[:i]
+			}
+		}
+		return all
+	}
 	for i := in.find(first); i < len(in.pieces) && in.pieces[i].step <= last; i++ {
 		p := &in.pieces[i]
 		if p.apart {
