@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -381,4 +382,28 @@ func BenchmarkMerge(b *testing.B) {
 	for b.Loop() {
 		h.Merge(o)
 	}
+}
+
+// Gaps that are counted together count like each on its own.
+func TestRecordGaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var one, all Histogram
+		for range rapid.IntRange(1, 3).Draw(t, "answers") {
+			at := rapid.Int64Range(0, 1e12).Draw(t, "start")
+			times := []int64{at}
+			for range rapid.IntRange(0, 60).Draw(t, "gaps") {
+				gap := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(8_780_000, 8_850_000), rapid.Int64Range(0, 1e15)).Draw(t, "gap")
+				at += gap
+				times = append(times, at)
+				one.Record(gap)
+			}
+			all.RecordGaps(times)
+		}
+		if diff := cmp.Diff(one.Buckets(), all.Buckets()); diff != "" {
+			t.Fatalf("buckets (-one by one +together):\n%s", diff)
+		}
+		if one.String() != all.String() || one.sumLo != all.sumLo || one.sumHi != all.sumHi {
+			t.Fatalf("one by one %v, together %v", &one, &all)
+		}
+	})
 }
