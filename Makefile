@@ -86,6 +86,10 @@ fmt: .tools/gofumpt ## format every Go file
 race: ## the race detector over the packages with concurrency; needs gcc
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 9m $(TESTFLAGS) $(CONCURRENT)
 
+.PHONY: seeds
+seeds: ## the seeds of every fuzz target
+	CGO_ENABLED=0 $(GO) test -count=1 -run '^Fuzz' -timeout 5m $(TESTFLAGS) ./internal/...
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s), after its seeds
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's,^\./(.*)/[^/]+:func (.*),\1 \2,' | sort -u | \

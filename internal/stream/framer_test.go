@@ -167,6 +167,8 @@ func FuzzWire(f *testing.F) {
 	f.Add("HTTP/1.1 200 OK\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", uint64(1))
 	f.Add("HTTP/1.1 103 X\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nB: c\r\n\r\n", "5;x=y\r\nhello\r\nA\r\n0123456789\r\n00\r\nT: r\r\n\r\n", uint64(2))
 	f.Add("HTTP/1.1 200 OK\n\n", "1\r\na\r\n1\r\nb\r\n", uint64(3))
+	f.Add("HTTP/1.1 200 OK\r\n\r\n", "0000000000000005\r\nhello\r\n0000000000000000\r\n\r\n", uint64(4))
+	f.Add("HTTP/1.1 200 OK\r\n\r\n", "fffffffffffffff0\r\nhello", uint64(5))
 	f.Fuzz(func(t *testing.T, head, body string, seed uint64) {
 		if len(head)+len(body) > 4096 || len(head) == 0 {
 			return

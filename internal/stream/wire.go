@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 )
 
@@ -154,11 +155,12 @@ func (w *wire) body(p []byte) {
 		switch w.state {
 		case wireSize:
 			if d := hexDigit(c); d >= 0 {
-				w.digits++
-				w.left = w.left<<4 | int64(d)
-				if w.digits > 15 {
+				// Sixteen digits are what net/http takes, zeros in front included.
+				if w.digits++; w.digits > 16 || w.left > math.MaxInt64>>4 {
 					w.state = wireBad
+					return
 				}
+				w.left = w.left<<4 | int64(d)
 				continue
 			}
 			if w.digits == 0 {
