@@ -124,7 +124,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Model: cfg.Model, GPU: cfg.GPU, Engine: cfg.Engine, Precision: cfg.Precision, TP: cfg.TP, Replicas: cfg.Replicas,
 		PP: cfg.PP, DP: cfg.DP, EP: cfg.EP, KVFP8: cfg.KVFP8,
 		MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, MaxModelLen: cfg.MaxModelLen,
-		MemoryUtilization: cfg.MemoryUtilization, NoPrefixCache: cfg.NoPrefixCache, Step: cfg.Step,
+		MemoryUtilization: cfg.MemoryUtilization, NoPrefixCache: cfg.NoPrefixCache, Step: cfg.Step, Stages: cfg.Stages,
 	})
 	if err != nil {
 		return nil, err
@@ -137,12 +137,6 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("dcgm-interval %v: want at least 10ms", cfg.DCGMInterval)
 	case cfg.DCGMInterval == 0:
 		cfg.DCGMInterval = dcgmInterval
-	}
-	if cfg.Stages != nil {
-		cl.Stages = *cfg.Stages
-	}
-	if err := cl.Stages.check(); err != nil {
-		return nil, err
 	}
 	router, err := NewRouter(cfg.Router, cl.Config.Replicas)
 	if err != nil {
