@@ -43,6 +43,7 @@ type twinServeCmd struct {
 	Seed         uint64        `name:"seed" placeholder:"N" help:"Equal seeds and requests make equal answers."`
 	DCGMListen   string        `name:"dcgm-listen" placeholder:"ADDR" help:"Serve the accelerators' metrics at /metrics of this address, too; they are always at /dcgm/metrics."`
 	DCGMInterval time.Duration `name:"dcgm-interval" default:"1s" placeholder:"D" help:"Time over which the accelerators' metrics are averaged."`
+	ClockShift   time.Duration `name:"clock-shift" placeholder:"D" help:"Show a wall clock that is ahead of this machine's by D (behind with a minus): for tests of who reads it."`
 	Listen       string        `name:"listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to listen on."`
 }
 
@@ -76,7 +77,7 @@ func (c *twinServeCmd) Run(a *app) error {
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
 		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Seed: c.Seed,
-		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval, Stages: stages,
+		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval, ClockShift: c.ClockShift, Stages: stages,
 	}
 	var lc net.ListenConfig
 	devices := "/dcgm/metrics"

@@ -222,7 +222,7 @@ func (s *Server) appendDevices(b []byte) []byte {
 
 // appendNode appends the page of node_exporter about the simulated network
 // interface: what clients sent to and were sent by this server, without the
-// headers of TCP and IP.
+// headers of TCP and IP; and what time it is.
 func (s *Server) appendNode(b []byte) []byte {
 	e := &exposition{b: b}
 	for _, f := range []struct {
@@ -236,5 +236,7 @@ func (s *Server) appendNode(b []byte) []byte {
 		e.family(f.name, f.kind, f.help)
 		e.sample(f.name, labels("device", "eth0"), f.v)
 	}
+	e.family("node_time_seconds", "gauge", "System time in seconds since epoch (1970).")
+	e.sample("node_time_seconds", "", unixSeconds(s.wall()))
 	return e.b
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // The bounds of vLLM's histograms (vllm/v1/metrics/loggers.py), and those of the
@@ -135,7 +136,7 @@ func (s *Server) appendMetrics(b []byte) []byte {
 		p.work = r.worked.total
 		r.logMu.Unlock()
 	}
-	started := float64(s.clock.Start().UnixNano()) / 1e9
+	started := unixSeconds(s.started())
 	gauge := func(name, help, extra string, value func(p *page) float64) {
 		if help != "" {
 			e.family("vllm:"+name, "gauge", help)
@@ -251,10 +252,13 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	return e.b
 }
 
+// unixSeconds is t as the pages say it.
+func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
 // appendProcess appends what a client of Prometheus says of its process.
 func (s *Server) appendProcess(e *exposition) {
 	e.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
-	e.sample("process_start_time_seconds", "", float64(s.clock.Start().UnixNano())/1e9)
+	e.sample("process_start_time_seconds", "", unixSeconds(s.started()))
 	if t, ok := processTime(); ok {
 		e.family("process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.")
 		e.sample("process_cpu_seconds_total", "", t.Seconds())

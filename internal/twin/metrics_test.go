@@ -2,6 +2,7 @@ package twin
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -574,6 +575,7 @@ func TestImpossiblePages(t *testing.T) {
 		{ServerConfig{TokensPerEvent: -1}, "tokens-per-event -1"},
 		{ServerConfig{TokensPerEvent: 1 << 20}, "want 1 to 1024"},
 		{ServerConfig{DCGMInterval: time.Microsecond}, "want at least 10ms"},
+		{ServerConfig{ClockShift: -1 << 62}, "clock-shift"},
 		{ServerConfig{Router: "roundest"}, "nearest: round-robin"},
 	} {
 		if _, err := NewServer(tt.cfg); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -605,5 +607,52 @@ func TestPageOfNode(t *testing.T) {
 	page := mustParse(t, fetch(t, url+"/node/metrics"))
 	if v := total(page, "node_network_transmit_bytes_total", "node_network_transmit_bytes_total", "device", "eth0"); v < float64(len(got)) {
 		t.Errorf("transmitted %v", v)
+	}
+}
+
+// A server with a shifted clock shows one time of day wherever it shows one, and
+// its times of requests stay what they are.
+func TestClockShift(t *testing.T) {
+	for _, shift := range []time.Duration{-90 * time.Minute, 0, 2500 * time.Millisecond} {
+		before := time.Now().Add(shift)
+		_, url := start(t, ServerConfig{Step: fast, ClockShift: shift})
+		started := time.Now().Add(shift)
+		status, body := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":3,"ignore_eos":true}`)
+		var answer struct{ Created int64 }
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 {
+			t.Fatalf("status %d, %v: %s", status, err, body)
+		}
+		// between says whether a time of day, known to within so much, may be between before and now.
+		between := func(what string, at float64, known, until time.Duration) {
+			t.Helper()
+			from, to := float64(before.UnixNano())/1e9, float64(time.Now().Add(shift+until).UnixNano())/1e9
+			if at < from-known.Seconds() || at > to {
+				t.Errorf("shift %v: %s at %.3f, want %.3f to %.3f", shift, what, at, from, to)
+			}
+		}
+		between("created", float64(answer.Created), time.Second, 0)
+		resp, err := http.Get(url + "/node/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		date, err := http.ParseTime(resp.Header.Get("Date"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		between("Date", float64(date.Unix()), time.Second, 0)
+		node := mustParse(t, string(b))
+		between("node_time_seconds", total(node, "node_time_seconds", "node_time_seconds"), time.Millisecond, 0)
+		page := mustParse(t, fetch(t, url+"/metrics"))
+		for _, name := range []string{"process_start_time_seconds", "vllm:e2e_request_latency_seconds_created"} {
+			between(name, page[name].samples[0].value, time.Millisecond, time.Until(started.Add(-shift)))
+		}
+		if got := total(page, "vllm:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds_sum"); !(got > 0 && got < 60) {
+			t.Errorf("shift %v: e2e of %v s", shift, got)
+		}
 	}
 }

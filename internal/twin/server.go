@@ -63,6 +63,10 @@ type ServerConfig struct {
 	DCGM net.Listener
 	// DCGMInterval is the time over which that page averages, 1 s by default.
 	DCGMInterval time.Duration
+	// ClockShift is how far the wall clock that the server shows is ahead of the
+	// machine's: in the Date header, the times of pages and the time of creation. Below
+	// 0 it is behind. How time passes stays the same.
+	ClockShift time.Duration
 	// Seed varies the text of the answers.
 	Seed uint64
 	// Listen is the address of Serve, 127.0.0.1:8000 by default.
@@ -138,6 +142,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	case cfg.DCGMInterval == 0:
 		cfg.DCGMInterval = dcgmInterval
 	}
+	if shift := cfg.ClockShift; shift < -maxClockShift || shift > maxClockShift {
+		return nil, fmt.Errorf("clock-shift %v: want at most %v either way", shift, maxClockShift)
+	}
 	router, err := NewRouter(cfg.Router, cl.Config.Replicas)
 	if err != nil {
 		return nil, err
@@ -146,7 +153,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if roofline, ok := cl.Engine.Timer.(*Roofline); ok && cl.Layout != nil {
 		s.meter = NewMeter(Builtin(), cl.Layout, roofline)
 	}
-	s.created = s.clock.Start().Unix()
+	s.created = s.started().Unix()
 	s.run = strconv.FormatUint(random.Derive(uint64(s.clock.Start().UnixNano())), 36)
 	for i := range cl.Config.Replicas {
 		e, err := NewEngine(cl.Engine)
@@ -163,6 +170,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s.devices.from = s.devices.to
 	return s, nil
 }
+
+// wall returns what the server takes for the time of day.
+func (s *Server) wall() time.Time { return time.Now().Add(s.cfg.ClockShift) }
+
+// started returns when the server started, by its own time of day.
+func (s *Server) started() time.Time { return s.clock.Start().Add(s.cfg.ClockShift) }
 
 // Serve builds a server and serves cfg.Listen until ctx ends.
 func Serve(ctx context.Context, cfg ServerConfig) error {
@@ -420,7 +433,7 @@ func (c *conn) respond(x *exchange, status int, kind string, body []byte, keepAl
 	h = append(h, "HTTP/1.1 "...)
 	h = strconv.AppendInt(h, int64(status), 10)
 	h = append(append(append(h, ' '), http.StatusText(status)...), "\r\n"...)
-	h = appendHeader(h, kind, keepAlive)
+	h = appendHeader(h, c.srv.wall(), kind, keepAlive)
 	h = append(h, "Content-Length: "...)
 	h = strconv.AppendInt(h, int64(len(body)), 10)
 	h = append(h, "\r\n\r\n"...)
@@ -429,9 +442,9 @@ func (c *conn) respond(x *exchange, status int, kind string, body []byte, keepAl
 	c.srv.http.observe(x, status, c.srv.clock.Now()-x.began, len(body))
 }
 
-func appendHeader(h []byte, kind string, keepAlive bool) []byte {
+func appendHeader(h []byte, now time.Time, kind string, keepAlive bool) []byte {
 	h = append(h, "Server: plimsoll-twin\r\nDate: "...)
-	h = time.Now().UTC().AppendFormat(h, http.TimeFormat)
+	h = now.UTC().AppendFormat(h, http.TimeFormat)
 	h = append(append(append(h, "\r\nContent-Type: "...), kind...), "\r\n"...)
 	if !keepAlive {
 		h = append(h, "Connection: close\r\n"...)
@@ -581,6 +594,8 @@ const (
 	// maxTokensPerEvent keeps a chunk of a stream below the 64 KiB that its header
 	// has room for.
 	maxTokensPerEvent = 1024
+	// maxClockShift keeps the Date header a date of four digits' years.
+	maxClockShift = 10 * 365 * 24 * time.Hour
 )
 
 // generate starts an answer, or refuses.
@@ -658,13 +673,13 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 		id = "chatcmpl-"
 	}
 	id += s.run + "-" + strconv.FormatUint(s.ids.Add(1), 10)
-	a.w = dialect.NewWriter(api, id, s.model.Name, time.Now().Unix())
+	a.w = dialect.NewWriter(api, id, s.model.Name, s.wall().Unix())
 	if a.stream {
 		h := append(make([]byte, 0, 256), "HTTP/1.1 200 OK\r\n"...)
 		if !a.chunked {
 			h = append(h[:0], "HTTP/1.0 200 OK\r\n"...)
 		}
-		h = appendHeader(h, "text/event-stream; charset=utf-8", q.keepAlive)
+		h = appendHeader(h, s.wall(), "text/event-stream; charset=utf-8", q.keepAlive)
 		h = append(h, "Cache-Control: no-cache\r\n"...)
 		if a.chunked {
 			h = append(h, "Transfer-Encoding: chunked\r\n"...)
