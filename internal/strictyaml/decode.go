@@ -36,8 +36,9 @@ func Unmarshal(file string, data []byte, v any) error {
 //
 // Field names are those of the yaml tag (yaml:"name"), yaml:"-" hides a field,
 // an embedded struct without a tag gives its fields. A single value where a
-// list is wanted is a list of the parts between its commas. Durations need a
-// unit. Types with UnmarshalText read a scalar of any form; the text of their
+// list is wanted is a list of the parts between its commas, and one where a
+// struct is wanted is that of its field with the option short (yaml:"url,short").
+// Durations need a unit. Types with UnmarshalText read a scalar of any form; the text of their
 // error is the problem shown.
 func (d *Document) Decode(v any, o Options) error {
 	rv := reflect.ValueOf(v)
@@ -325,6 +326,17 @@ type field struct {
 	name  string
 	index []int
 	typ   reflect.Type
+	short bool
+}
+
+// shortField returns the field that a single value fills instead of a group, or nil.
+func shortField(fs []field) *field {
+	for i := range fs {
+		if fs[i].short {
+			return &fs[i]
+		}
+	}
+	return nil
 }
 
 // fields lists the fields of a struct under their YAML names, in their order.
@@ -349,7 +361,7 @@ func fields(t reflect.Type) []field {
 		if name == "" {
 			name = strings.ToLower(f.Name)
 		}
-		out = append(out, field{name: name, index: f.Index, typ: f.Type})
+		out = append(out, field{name: name, index: f.Index, typ: f.Type, short: strings.Contains(rest, "short")})
 	}
 	return out
 }
@@ -367,8 +379,15 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 	if n.kind == null {
 		return // all that was in the group is commented out
 	}
+	if short := shortField(fs); short != nil && n.kind == scalar {
+		d.value(n, v.FieldByIndex(short.index), path)
+		return
+	}
 	if n.kind != mapping {
 		problem := "want a group of fields (" + list(names(fs)) + ")"
+		if short := shortField(fs); short != nil {
+			problem = "want a value (" + short.name + ") or a group of fields (" + list(names(fs)) + ")"
+		}
 		if n.kind == scalar && !n.quoted && strings.Contains(n.text, ":") {
 			problem += " with a space after each colon"
 		}
@@ -505,7 +524,7 @@ func (d *decoder) slice(n *node, v reflect.Value, path string) {
 	case mapping:
 		items = []*node{n}
 	}
-	if n.kind != sequence && len(items) == 1 {
+	if len(items) == 1 && (n.kind == scalar || n.kind == mapping && v.Type().Elem().Kind() != reflect.Struct) {
 		itemPath = func(int) string { return path }
 	}
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))

@@ -72,6 +72,25 @@ func (m *marshaler) group(v reflect.Value, path string, indent int) {
 	}
 }
 
+// short returns the field that alone says all of a struct, and false when there is
+// none or others have something to say.
+func (m *marshaler) short(v reflect.Value, path string) (reflect.Value, bool) {
+	var one reflect.Value
+	for _, f := range fields(v.Type()) {
+		x := v.FieldByIndex(f.index)
+		switch {
+		case f.short:
+			if _, replaced := m.replace[Join(path, f.name)]; replaced {
+				return one, false
+			}
+			one = x
+		case !empty(x):
+			return one, false
+		}
+	}
+	return one, one.IsValid()
+}
+
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice, reflect.String:
@@ -115,6 +134,10 @@ func (m *marshaler) value(v reflect.Value, path string, indent int) {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
+		if short, ok := m.short(v, path); ok {
+			m.value(short, path, indent)
+			return
+		}
 		m.b.WriteByte('\n')
 		before := m.b.Len()
 		m.group(v, path, indent+2)
@@ -300,6 +323,10 @@ func (m *marshaler) leaves(v reflect.Value, path string, out *[]Leaf) {
 		switch {
 		case isText:
 		case v.Kind() == reflect.Struct:
+			if short, ok := m.short(v, path); ok {
+				m.leaves(short, path, out)
+				return
+			}
 			for i := range v.NumField() {
 				f := v.Type().Field(i)
 				name, rest, _ := strings.Cut(f.Tag.Get("yaml"), ",")

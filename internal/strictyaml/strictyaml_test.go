@@ -455,6 +455,85 @@ func TestMarshalReadsBack(t *testing.T) {
 	})
 }
 
+// page may be written as its address alone.
+type page struct {
+	At     string            `yaml:"at,short"`
+	Fields map[string]string `yaml:"fields,omitempty"`
+	On     bool              `yaml:"more,omitempty"`
+}
+
+type book struct {
+	Pages []page `yaml:"pages"`
+	First page   `yaml:"first"`
+}
+
+func TestShortForm(t *testing.T) {
+	f := func(text string, want book, saved string) {
+		t.Helper()
+		doc, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := doc.Interpolate(func(n string) (string, bool) { return "secret" + n, true }); err != nil {
+			t.Fatal(err)
+		}
+		var got book
+		if err := doc.Decode(&got, Options{}); err != nil {
+			t.Errorf("%q: %v", text, err)
+			return
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%q (-want +got):\n%s", text, d)
+		}
+		b, err := Marshal(&got, doc.Raws(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(saved, string(b)); d != "" {
+			t.Errorf("%q saved (-want +got):\n%s", text, d)
+		}
+	}
+	f("pages: a\nfirst: x", book{Pages: []page{{At: "a"}}, First: page{At: "x"}}, "pages:\n  - a\nfirst: x\n")
+	f("pages: a, b", book{Pages: []page{{At: "a"}, {At: "b"}}}, "pages:\n  - a\n  - b\nfirst: \"\"\n")
+	f("pages: {at: a}", book{Pages: []page{{At: "a"}}}, "pages:\n  - a\nfirst: \"\"\n")
+	f("pages: [a, {at: b, more: true}, {at: c, fields: {k: v}}]", book{Pages: []page{{At: "a"}, {At: "b", On: true}, {At: "c", Fields: map[string]string{"k": "v"}}}},
+		"pages:\n  - a\n  -\n    at: b\n    more: true\n  -\n    at: c\n    fields:\n      k: v\nfirst: \"\"\n")
+	// What came from a variable is saved by its name, wherever it stands.
+	f("pages: \"a,${B}\"\nfirst: {at: \"${C}\"}", book{Pages: []page{{At: "a"}, {At: "secretB"}}, First: page{At: "secretC"}},
+		"pages: \"a,${B}\"\nfirst:\n  at: \"${C}\"\n")
+	f("pages: {at: a, fields: {k: \"${B}\"}}", book{Pages: []page{{At: "a", Fields: map[string]string{"k": "secretB"}}}},
+		"pages:\n  -\n    at: a\n    fields:\n      k: \"${B}\"\nfirst: \"\"\n")
+	f("pages: [\"${A}\", {at: \"${B}\", more: true}]", book{Pages: []page{{At: "secretA"}, {At: "secretB", On: true}}},
+		"pages:\n  - \"${A}\"\n  -\n    at: \"${B}\"\n    more: true\nfirst: \"\"\n")
+
+	var b book
+	err := Unmarshal("f", []byte("pages: [[a], {zebra: b}]\nfirst: []"), &b)
+	want := "f:1:9: pages[0]: want a value (at) or a group of fields (at, fields, more), got a list\n" +
+		"f:1:15: pages[1].zebra: unknown field: want one of at, fields, more\n" +
+		"f:2:8: first: want a value (at) or a group of fields (at, fields, more), got a list"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	leaves := Leaves(&book{Pages: []page{{At: "a"}, {At: "b", On: true}}, First: page{At: "x"}}, nil)
+	if d := cmp.Diff([]Leaf{{"pages", "a, at=b, more=true"}, {"first", "x"}}, leaves); d != "" {
+		t.Error(d)
+	}
+	doc := New("")
+	if err := doc.Set(&b, "pages", "a,b", "--pages", false, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Set(&b, "pages", "[{at: c}]", "--pages", true, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b = book{}
+	if err := doc.Decode(&b, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]page{{At: "a"}, {At: "b"}, {At: "c"}}, b.Pages); d != "" {
+		t.Error(d)
+	}
+}
+
 func FuzzUnmarshal(f *testing.F) {
 	for _, text := range hostile() {
 		f.Add(text[:min(len(text), 200)])
