@@ -22,6 +22,7 @@ type scenarioFlags struct {
 	NoStream    bool   `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
 	Usage       string `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
 	Temperature string `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
+	Hardware    string `name:"hardware" placeholder:"[Nx]GPU[,P]" group:"target" help:"What one replica runs on, as h100 or 2xh100,fp8: answers faster than its memory are noted."`
 	IgnoreEOS   bool   `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
 	ExtraBody   string `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
 	accessFlags
@@ -50,12 +51,14 @@ type scenarioFlags struct {
 	MaxErrorShare  string `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
 	MaxTotalTokens string `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
 
-	Name      string   `name:"name" placeholder:"S" group:"data" help:"Name of the run."`
-	Tag       []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
-	Out       string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
-	SaveText  bool     `name:"save-text" group:"data" help:"Keep the answers too."`
-	Telemetry string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto (default), none, or pages to read."`
-	Set       []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
+	Name              string   `name:"name" placeholder:"S" group:"data" help:"Name of the run."`
+	Tag               []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
+	Out               string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
+	SaveText          bool     `name:"save-text" group:"data" help:"Keep the answers too."`
+	Telemetry         string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto (default: looked for on the endpoint's host), none, or pages to read; auto may stand beside pages."`
+	TelemetryInterval string   `name:"telemetry-interval" placeholder:"D" group:"data" help:"Time between two readings, 100ms to 1m (default 1s)."`
+	TelemetryTables   string   `name:"telemetry-tables" placeholder:"FILE,..." group:"data" help:"Files that say what the names on pages of other sources mean."`
+	Set               []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
 	// would.

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,15 @@ func TestEveryFieldHasHelp(t *testing.T) {
 		if !slices.Contains(paths, p) {
 			t.Errorf("help for %s, which is no field", p)
 		}
+	}
+	page := strictyaml.Paths(reflect.TypeFor[Page]())
+	for _, p := range page {
+		if h := pageHelp[p]; h.Help == "" || h.Example == "" {
+			t.Errorf("%s of a page has no help or no example", p)
+		}
+	}
+	if len(pageHelp) != len(page) {
+		t.Errorf("help for %d fields of a page, which has %d", len(pageHelp), len(page))
 	}
 	for p := range reserved {
 		if slices.Contains(paths, p) {
@@ -83,6 +93,32 @@ func TestExamplesAreRight(t *testing.T) {
 	}
 }
 
+func TestExamplesOfPagesAreRight(t *testing.T) {
+	for name, h := range pageHelp {
+		file := "target: {url: 'http://h:8000'}\nload: {users: 4}\ndata:\n  telemetry:\n  - auto\n  - "
+		switch name {
+		case "url":
+			file += "url: " + h.Example
+		case "match":
+			file += "url: http://p:9090\n    kind: prometheus\n    match: " + h.Example
+		case "cert":
+			file += "url: http://p:9090\n    key: k.pem\n    cert: " + h.Example
+		case "key":
+			file += "url: http://p:9090\n    cert: c.pem\n    key: " + h.Example
+		default:
+			file += "url: http://p:9090\n    " + name + ": " + h.Example
+		}
+		s, err := Read(Source{Name: "example", Data: []byte(file), Seed: seed7})
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, file)
+			continue
+		}
+		if !s.given("data.telemetry[1]." + name) {
+			t.Errorf("%s: the example does not give it:\n%s", name, file)
+		}
+	}
+}
+
 // fieldsPage is the part of the page that is made from the types.
 func fieldsPage() string {
 	defaults := map[string]string{}
@@ -115,6 +151,10 @@ func fieldsPage() string {
 			help += " One of `" + strings.Join(h.Choices, "`, `") + "`."
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", name, def, h.Example, help)
+	}
+	b.WriteString("\n### A page of data.telemetry\n\n| field | example | meaning |\n|---|---|---|\n")
+	for _, p := range strictyaml.Paths(reflect.TypeFor[Page]()) {
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p, pageHelp[p].Example, pageHelp[p].Help)
 	}
 	return b.String()
 }

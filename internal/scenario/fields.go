@@ -44,6 +44,7 @@ var fieldHelp = map[string]Field{
 	"target.cert":               {Help: "File with the client's certificate (PEM); needs `key`.", Example: "client.pem", Arg: "FILE"},
 	"target.key":                {Help: "File with the client's private key (PEM); needs `cert`.", Example: "client.key", Arg: "FILE"},
 	"target.insecure":           {Help: "Do not check the server's certificate. The report says so.", Example: "true"},
+	"target.hardware":           {Help: "What one replica of the service runs on: GPUs, and the precision of the weights when it is not bf16. With it, answers that come faster than the memory of these GPUs could deliver are noted.", Example: "\"2xh100,fp8\"", Arg: "[Nx]GPU[,P]"},
 	"target.proxy":              {Help: "HTTP proxy for all requests. Left out, none is used, whatever the environment says.", Example: "http://proxy.example:3128", Arg: "URL"},
 	"target.connect-timeout":    {Help: "Limit for name look-up, connect and TLS.", Example: "5s", Arg: "D"},
 	"target.header-timeout":     {Help: "Limit from the last byte sent to the response header. `0s` is none.", Example: "30s", Arg: "D"},
@@ -69,9 +70,24 @@ var fieldHelp = map[string]Field{
 	"guards.max-error-share":  {Help: "The run stops when more than this share of its last 100 requests has failed.", Example: "0.1", Arg: "X"},
 	"guards.max-total-tokens": {Help: "The run stops when this many prompt and output tokens have been used. Left out, there is no limit.", Example: "1000000", Arg: "N"},
 
-	"data.out":       {Help: "Folder that runs are kept in.", Example: "runs", Arg: "DIR"},
-	"data.save-text": {Help: "Keep the text of the answers too.", Example: "true"},
-	"data.telemetry": {Help: "What the servers say about themselves: `auto` (looked for beside the endpoint), `none`, or the URLs of their pages.", Example: "[http://localhost:8000/metrics]", Arg: "URL,..."},
+	"data.out":                {Help: "Folder that runs are kept in.", Example: "runs", Arg: "DIR"},
+	"data.save-text":          {Help: "Keep the text of the answers too.", Example: "true"},
+	"data.telemetry":          {Help: "What the servers say about themselves: `auto` (looked for on the endpoint's host), `none`, or pages to read; `auto` may stand beside pages. A page is a URL, or a group with the fields below.", Example: "[auto, \"http://10.0.0.7:9400/metrics\"]", Arg: "URL,..."},
+	"data.telemetry-interval": {Help: "Time from one reading of a page to the next, 100ms to 1m. A page that is slow to read is read less often, and the report says so.", Example: "500ms", Arg: "D"},
+	"data.telemetry-tables":   {Help: "Files (YAML) that say what the names on pages of other sources mean; see docs/telemetry.md. They come before the built-in ones.", Example: "[my-engine.yaml]", Arg: "FILE,..."},
+}
+
+// pageHelp has every field of a Page.
+var pageHelp = map[string]Field{
+	"url":         {Help: "The page, or the base URL of a Prometheus.", Example: "https://10.0.0.7:9400/metrics"},
+	"kind":        {Help: "What answers there: a page in the exposition format or JSON (`page`, the default), or a Prometheus that is asked (`prometheus`).", Example: "prometheus", Choices: []string{PageExposition, PagePrometheus}},
+	"match":       {Help: "Of a Prometheus: labels that its series must have.", Example: "{namespace: llm, job: vllm}"},
+	"api-key-env": {Help: "Name of the environment variable that holds the key, which is sent as `Authorization: Bearer KEY`. The target's own key is only sent to pages on the same host and port as the target.", Example: "PROM_TOKEN"},
+	"header":      {Help: "Header fields of every reading. A value that is a key must come from the environment: `${NAME}`.", Example: "{X-Scope-OrgID: team}"},
+	"ca":          {Help: "File with the certificates (PEM) to trust instead of the system's.", Example: "ca.pem"},
+	"cert":        {Help: "File with the client's certificate (PEM); needs `key`.", Example: "client.pem"},
+	"key":         {Help: "File with the client's private key (PEM); needs `cert`.", Example: "client.key"},
+	"insecure":    {Help: "Do not check the server's certificate. The report says so.", Example: "true"},
 }
 
 // Help returns what to know about the field at path; ok is false when there is

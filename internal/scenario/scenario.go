@@ -47,7 +47,10 @@ type Target struct {
 	Cert     string `yaml:"cert,omitempty"`
 	Key      string `yaml:"key,omitempty"`
 	Insecure bool   `yaml:"insecure,omitempty"`
-	Proxy    string `yaml:"proxy,omitempty"`
+	// Hardware is what one replica runs on, as 2xh100 or h100,fp8; empty when
+	// nobody said.
+	Hardware Hardware `yaml:"hardware,omitempty"`
+	Proxy    string   `yaml:"proxy,omitempty"`
 	// The time limits of one request: until a connection is ready; from the
 	// last byte sent to the response header; of silence between bytes of the
 	// body; of all of it. 0 is no limit, except that a connection always has
@@ -102,8 +105,36 @@ type Guards struct {
 type Data struct {
 	Out      string `yaml:"out"`
 	SaveText bool   `yaml:"save-text,omitempty"`
-	// Telemetry is auto, none, or URLs.
-	Telemetry []string `yaml:"telemetry"`
+	// Telemetry is where the servers say something about themselves: nothing but
+	// None, or pages, of which one may be Auto.
+	Telemetry []Page `yaml:"telemetry"`
+	// TelemetryInterval is the time from one reading of a page to the next.
+	TelemetryInterval time.Duration `yaml:"telemetry-interval,omitempty"`
+	// TelemetryTables are files that say what the names on further pages mean.
+	TelemetryTables []string `yaml:"telemetry-tables,omitempty"`
+}
+
+// Page is one telemetry endpoint and how to reach it. In a file it may be its
+// URL alone.
+type Page struct {
+	// URL is the page, or the base of a Prometheus; Auto or None alone.
+	URL string `yaml:"url,short"`
+	// Kind is PageExposition when empty.
+	Kind string `yaml:"kind,omitempty"`
+	// Match are labels that a Prometheus' series must have.
+	Match map[string]string `yaml:"match,omitempty"`
+	// APIKeyEnv names the variable with the key that is sent as a bearer token.
+	APIKeyEnv string            `yaml:"api-key-env,omitempty"`
+	Header    map[string]string `yaml:"header,omitempty"`
+	CA        string            `yaml:"ca,omitempty"`
+	Cert      string            `yaml:"cert,omitempty"`
+	Key       string            `yaml:"key,omitempty"`
+	Insecure  bool              `yaml:"insecure,omitempty"`
+}
+
+// TelemetryOff says whether nothing is to be read.
+func (d *Data) TelemetryOff() bool {
+	return len(d.Telemetry) == 0 || d.Telemetry[0].URL == None
 }
 
 // The values that some fields choose from.
@@ -118,6 +149,13 @@ const (
 	UsageRunning = "running"
 	UsageNone    = "none"
 
+	// Auto and None stand for the URLs of telemetry pages.
+	Auto = "auto"
+	None = "none"
+
+	PageExposition = "page"
+	PagePrometheus = "prometheus"
+
 	// Synthetic is the name of the workload that PromptTokens and OutputTokens
 	// make.
 	Synthetic = "synthetic"
@@ -126,6 +164,12 @@ const (
 // DefaultDuration is the steady window of a step when neither a duration nor a
 // number of requests is given.
 const DefaultDuration = time.Minute
+
+// The bounds of the time from one reading of telemetry to the next.
+const (
+	MinTelemetryInterval = 100 * time.Millisecond
+	MaxTelemetryInterval = time.Minute
+)
 
 // Default returns a scenario with every default filled in. It is not complete:
 // it has no URL and no load. The time-outs bound every wait without cutting an
@@ -149,7 +193,7 @@ func Default() *Scenario {
 		},
 		Load:   Load{Drain: time.Minute},
 		Guards: Guards{MaxErrorShare: 0.5},
-		Data:   Data{Out: "runs", Telemetry: []string{"auto"}},
+		Data:   Data{Out: "runs", Telemetry: []Page{{URL: Auto}}, TelemetryInterval: time.Second},
 	}
 }
 

@@ -82,6 +82,23 @@ func structSchema(t reflect.Type, path string, defaults map[string]string) *json
 	return s
 }
 
+// groupSchema is that of a Page: a URL, or a group of its fields.
+func groupSchema(t reflect.Type) *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type: "object", Properties: map[string]*jsonschema.Schema{}, Required: []string{"url"},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		child := valueSchema(f.Type, pageHelp[name])
+		child.Description = pageHelp[name].Help
+		s.Properties[name] = child
+		s.PropertyOrder = append(s.PropertyOrder, name)
+	}
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, s}}
+}
+
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -123,6 +140,8 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, variable()}}
 	case t == reflect.TypeFor[Dist]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number("integer", 1, false), {Type: "string", Pattern: distPattern}, variable()}}
+	case t == reflect.TypeFor[Hardware]():
+		return &jsonschema.Schema{Type: "string"}
 	case t == reflect.TypeFor[Limit]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: limitPattern()}, variable()}}
 	case len(help.Choices) > 0:
@@ -133,6 +152,8 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{s, variable()}}
 	}
 	switch t.Kind() {
+	case reflect.Struct:
+		return groupSchema(t)
 	case reflect.String:
 		// Numbers and truth values are text where text is wanted.
 		return &jsonschema.Schema{Types: []string{"string", "number", "boolean"}}

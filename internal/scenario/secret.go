@@ -8,7 +8,10 @@ import (
 // secretPath says whether a value may be a secret, so that errors do not show
 // it.
 func secretPath(path string) bool {
-	for _, p := range []string{"target.header", "target.extra-body", "target.proxy", "target.url", "target.api-key"} {
+	for _, p := range []string{"target.header", "target.extra-body", "target.proxy", "target.url", "target.api-key", "data.telemetry"} {
+		if strings.HasPrefix(path, "data.telemetry-") {
+			return false
+		}
 		if path == p || strings.HasPrefix(path, p+".") || strings.HasPrefix(path, p+"[") || strings.HasPrefix(path, p+"-") {
 			return true
 		}
@@ -92,7 +95,7 @@ func (v *validator) secret(path, value string, byName bool) {
 func saved(raws map[string]string) map[string]string {
 	out := map[string]string{}
 	for path, raw := range raws {
-		if secretPath(path) || strings.HasPrefix(path, "data.telemetry") {
+		if secretPath(path) {
 			out[path] = raw
 		}
 	}

@@ -117,27 +117,13 @@ func (v *validator) target(t *Target) {
 	v.text("target.model", t.Model)
 	v.choice("target.api", t.API, []string{APIChat, APICompletions})
 	v.choice("target.usage", t.Usage, []string{UsageFinal, UsageRunning, UsageNone})
-	if t.APIKeyEnv != "" && !isEnvName(t.APIKeyEnv) {
-		// What stands there may be the key itself, so it is not shown.
-		v.fail("target.api-key-env", "want the name of an environment variable (letters, digits, _), not a key", "")
-	}
-	v.headers(t.Header)
+	v.keyName("target.api-key-env", t.APIKeyEnv)
+	v.headers("target.header", t.Header)
 	v.body(t.ExtraBody)
 	if t.Temperature != nil {
 		v.number("target.temperature", *t.Temperature, 0, 100, "a temperature")
 	}
-	for _, f := range [][2]string{{"ca", t.CA}, {"cert", t.Cert}, {"key", t.Key}} {
-		v.text("target."+f[0], f[1])
-	}
-	if strings.Contains(t.Key, "-----BEGIN") {
-		v.fail("target.key", "want the name of a file with the key, not the key itself", "")
-	}
-	if t.Cert != "" && t.Key == "" {
-		v.fail("target.cert", "a client certificate needs its key: give target.key too", "")
-	}
-	if t.Key != "" && t.Cert == "" {
-		v.fail("target.key", "a client key needs its certificate: give target.cert too", "")
-	}
+	v.files("target", t.CA, t.Cert, t.Key)
 	if t.Proxy != "" {
 		v.url("target.proxy", t.Proxy, false)
 	}
@@ -149,6 +135,31 @@ func (v *validator) target(t *Target) {
 	v.duration("target.header-timeout", t.HeaderTimeout)
 	v.duration("target.idle-timeout", t.IdleTimeout)
 	v.duration("target.timeout", t.Timeout)
+}
+
+// keyName checks the name of the variable that holds a key.
+func (v *validator) keyName(path, name string) {
+	if name != "" && !isEnvName(name) {
+		// What stands there may be the key itself, so it is not shown.
+		v.fail(path, "want the name of an environment variable (letters, digits, _), not a key", "")
+	}
+}
+
+// files checks the names of the files of a TLS client, in the group at path.
+func (v *validator) files(path, ca, cert, key string) {
+	at := func(name string) string { return strictyaml.Join(path, name) }
+	for _, f := range [][2]string{{"ca", ca}, {"cert", cert}, {"key", key}} {
+		v.text(at(f[0]), f[1])
+	}
+	if strings.Contains(key, "-----BEGIN") {
+		v.fail(at("key"), "want the name of a file with the key, not the key itself", "")
+	}
+	if cert != "" && key == "" {
+		v.fail(at("cert"), "a client certificate needs its key: give "+at("key")+" too", "")
+	}
+	if key != "" && cert == "" {
+		v.fail(at("key"), "a client key needs its certificate: give "+at("cert")+" too", "")
+	}
 }
 
 func validPort(text string) bool {
@@ -361,33 +372,101 @@ func (v *validator) data(d *Data) {
 		v.fail("data.out", "want the name of a folder", `""`)
 	}
 	v.text("data.out", d.Out)
+	v.telemetry(d)
+}
+
+// telemetry checks the pages to read.
+func (v *validator) telemetry(d *Data) {
+	const want = "want auto, none or URLs"
 	if len(d.Telemetry) == 0 {
-		v.fail("data.telemetry", "want auto, none or URLs", "[]")
+		v.fail("data.telemetry", want, "[]")
 	}
-	for i, t := range d.Telemetry {
+	autos := 0
+	for i := range d.Telemetry {
+		p := &d.Telemetry[i]
 		path := v.step("data.telemetry", i, len(d.Telemetry))
-		if t == "auto" || t == "none" {
-			if len(d.Telemetry) > 1 {
-				v.fail(path, t+" stands alone: want auto, none or URLs", strictyaml.Quote(t))
+		// A page that is a group has the path of an item even when it is alone.
+		if v.s.given(item("data.telemetry", i)) {
+			path = item("data.telemetry", i)
+		}
+		at := path
+		if v.s.given(strictyaml.Join(path, "url")) {
+			at = strictyaml.Join(path, "url")
+		}
+		switch p.URL {
+		case Auto, None:
+			switch {
+			case p.URL == None && len(d.Telemetry) > 1:
+				v.fail(at, "none stands alone: "+want, strictyaml.Quote(p.URL))
+			case p.words() > 0:
+				v.fail(path, p.URL+" takes no other fields: give the URL of a page", "")
+			case p.URL == Auto:
+				if autos++; autos == 2 {
+					v.fail(at, "auto is there twice: keep one", "")
+				}
 			}
 			continue
 		}
-		if near := strictyaml.Nearest(t, []string{"auto", "none"}); near != "" && !strings.Contains(t, ":") {
-			v.choice(path, t, []string{"auto", "none"})
+		if near := strictyaml.Nearest(p.URL, []string{Auto, None}); near != "" && !strings.Contains(p.URL, ":") {
+			v.choice(at, p.URL, []string{Auto, None})
 			continue
 		}
-		v.url(path, t, true)
+		v.url(at, p.URL, true)
+		v.page(path, p)
 	}
+	if t := d.TelemetryInterval; t < MinTelemetryInterval || t > MaxTelemetryInterval {
+		v.fail("data.telemetry-interval", fmt.Sprintf("want a duration from %s to %s",
+			strictyaml.FormatDuration(MinTelemetryInterval), strictyaml.FormatDuration(MaxTelemetryInterval)), strictyaml.FormatDuration(t))
+	}
+	for i, name := range d.TelemetryTables {
+		path := v.step("data.telemetry-tables", i, len(d.TelemetryTables))
+		v.text(path, name)
+		if name == "" {
+			v.fail(path, "want the name of a file", `""`)
+		}
+	}
+}
+
+// words counts the fields beside the URL that say something.
+func (p *Page) words() int {
+	n := len(p.Match) + len(p.Header)
+	for _, s := range []string{p.Kind, p.APIKeyEnv, p.CA, p.Cert, p.Key} {
+		n += min(1, len(s))
+	}
+	if p.Insecure {
+		n++
+	}
+	return n
+}
+
+// page checks what stands beside the URL of one page.
+func (v *validator) page(path string, p *Page) {
+	at := func(name string) string { return strictyaml.Join(path, name) }
+	if p.Kind != "" {
+		v.choice(at("kind"), p.Kind, []string{PageExposition, PagePrometheus})
+	}
+	if len(p.Match) > 0 && p.Kind != PagePrometheus {
+		v.fail(at("match"), "only a Prometheus is asked by labels: add kind: prometheus, or remove it", "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Match)) {
+		if !isEnvName(name) {
+			v.fail(at("match"), "want the name of a label (letters, digits, _)", strictyaml.Quote(name))
+		}
+		v.text(strictyaml.Join(at("match"), name), p.Match[name])
+	}
+	v.keyName(at("api-key-env"), p.APIKeyEnv)
+	v.headers(at("header"), p.Header)
+	v.files(path, p.CA, p.Cert, p.Key)
 }
 
 // Header fields that belong to the framing of a request, which the client does
 // itself.
 var ownHeaders = []string{"Connection", "Content-Length", "Host", "Transfer-Encoding", "Trailer", "Upgrade", "TE"}
 
-func (v *validator) headers(h map[string]string) {
+func (v *validator) headers(at string, h map[string]string) {
 	first := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		path := strictyaml.Join("target.header", name)
+		path := strictyaml.Join(at, name)
 		lower := strings.ToLower(name)
 		if !isToken(name) {
 			v.fail(path, "want the name of a header field: letters, digits and -", "")

@@ -329,6 +329,11 @@ type field struct {
 	short bool
 }
 
+// hasShort says whether t has a field that a single value fills.
+func hasShort(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && shortField(fields(t)) != nil
+}
+
 // shortField returns the field that a single value fills instead of a group, or nil.
 func shortField(fs []field) *field {
 	for i := range fs {
@@ -524,7 +529,7 @@ func (d *decoder) slice(n *node, v reflect.Value, path string) {
 	case mapping:
 		items = []*node{n}
 	}
-	if len(items) == 1 && (n.kind == scalar || n.kind == mapping && v.Type().Elem().Kind() != reflect.Struct) {
+	if len(items) == 1 && (n.kind == scalar || n.kind == mapping && !hasShort(v.Type().Elem())) {
 		itemPath = func(int) string { return path }
 	}
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
