@@ -222,9 +222,13 @@ func (t *text) notes(r *Run) {
 	for _, c := range t.s.Run.Checks {
 		if c.Value == nil {
 			name := strings.ReplaceAll(c.Check, "_", " ")
-			if c.Check == "token_count" {
-				// It is the only check that needs something else than the run.
+			switch c.Check {
+			case "token_count":
 				name += " (no tokenizer)"
+			case "engine_tokens", "engine_latency":
+				name += " (no counters of an engine)"
+			case "tpot_floor":
+				name += " (no hardware declared)"
 			}
 			open = append(open, name)
 		}

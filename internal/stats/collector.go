@@ -31,6 +31,7 @@ type Collector struct {
 	tokens, events int64
 	wantITL        bool
 	lastEnd        int64
+	own            own
 	// scratch is what samples returned last, for the next to use again.
 	scratch []sample
 }
@@ -107,6 +108,13 @@ func (c *Collector) SetClient(ci ClientInput) {
 	c.in.Client = ci
 }
 
+// SetServer sets what the servers counted.
+func (c *Collector) SetServer(si *ServerInput) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.in.Server = si
+}
+
 // SetDuration sets the length of the whole run in ns.
 func (c *Collector) SetDuration(d int64) {
 	c.mu.Lock()
@@ -164,6 +172,7 @@ func (c *Collector) add(r *record.Request, times []int64) {
 		c.lastEnd = max(c.lastEnd, r.End)
 	}
 	c.arrivals(r, times, w)
+	c.own.add(r)
 	block := 0
 	if step != notSteady {
 		block = c.block(step, r.Scheduled)

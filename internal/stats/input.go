@@ -25,6 +25,14 @@ type Input struct {
 	MaxInFlight int              `json:"max_in_flight"`
 	Limits      []scenario.Limit `json:"limits"`
 	Client      ClientInput      `json:"client"`
+	// Server is what the servers counted, nil when none was read.
+	Server *ServerInput `json:"server,omitempty"`
+	// IntendedReuse is the share of prompt tokens that the workload means to come
+	// from a prefix cache, 0 to 1; nil when nobody knows.
+	IntendedReuse *float64 `json:"intended_reuse,omitempty"`
+	// TPOTFloorMS is the time in ms that one GPU needs to read its part of the
+	// declared model's active weights; nil when nothing is declared.
+	TPOTFloorMS *float64 `json:"tpot_floor_ms,omitempty"`
 	// Virtual says that no client measured: the requests were simulated, and
 	// nothing is known of a client.
 	Virtual bool `json:"virtual,omitempty"`

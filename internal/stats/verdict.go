@@ -142,6 +142,10 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("buffered_stream", buffered, known(maxBufferedShare), !above(buffered, maxBufferedShare), MakesNote,
 		"%s %% of the answers came in one burst at their end: something between buffers them, and their itl and tpot are in no pass or fail", three(100*or0(buffered)))
 
+	if !c.in.Virtual {
+		c.serverChecks(s, check)
+	}
+
 	slices.SortStableFunc(r.Reasons, func(a, b Reason) int {
 		return cmp.Compare(severity(a), severity(b))
 	})

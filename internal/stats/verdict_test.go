@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -238,4 +239,133 @@ func TestCutOfAKilledRun(t *testing.T) {
 	if len(in.Steps) != 2 || !in.Steps[0].Complete || in.Steps[1].Complete || in.Steps[1].End != 15*sec || in.Duration != 15*sec {
 		t.Errorf("cut to %+v", in)
 	}
+}
+
+func TestServerChecks(t *testing.T) {
+	f := func(name string, change func(in *Input, si *ServerInput, rs []*record.Request) []*record.Request, reasons string, values map[string]float64) {
+		t.Helper()
+		// 200 requests of 100 prompt and 2 output tokens, ttft 50 ms, e2e 100 ms.
+		in, rs := window(10*sec), healthy(200)
+		si := &ServerInput{
+			TTFT: &Mean{Sum: 200 * 0.049, Count: 200}, E2E: &Mean{Sum: 200 * 0.099, Count: 200},
+			PromptTokens: known(20_000), OutputTokens: known(400), PrefixHitRatio: known(0.01), TokensPerStep: known(1),
+		}
+		in.IntendedReuse, in.TPOTFloorMS = known(0), known(10)
+		in.Server = si
+		rs = change(&in, si, rs)
+		s := summarize(in, rs...)
+		var got []string
+		for _, r := range s.Run.Reasons {
+			if r.Check == "failures" || r.Check == "output_length" {
+				continue
+			}
+			got = append(got, r.Check)
+			if r.Effect != MakesNote || strings.Contains(r.Text, "%!") {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if strings.Join(got, " ") != reasons {
+			t.Errorf("%s: %q, want %q", name, got, reasons)
+		}
+		for _, c := range s.Run.Checks {
+			want, ok := values[c.Check]
+			if !ok {
+				continue
+			}
+			switch {
+			case math.IsNaN(want):
+				if c.Value != nil {
+					t.Errorf("%s: %s is %v, want unknown", name, c.Check, *c.Value)
+				}
+			case c.Value == nil || math.Abs(*c.Value-want) > 1e-9:
+				t.Errorf("%s: %s is %v, want %v", name, c.Check, or0(c.Value), want)
+			}
+		}
+		strict(t, s)
+	}
+	unknown := math.NaN()
+	same := func(_ *Input, _ *ServerInput, rs []*record.Request) []*record.Request { return rs }
+	f("all agree", same, "", map[string]float64{"engine_tokens": 0, "engine_latency": -1, "prefix_cache": 0.01, "tpot_floor": 50})
+	f("nothing is known of the servers", func(in *Input, _ *ServerInput, rs []*record.Request) []*record.Request {
+		in.Server, in.TPOTFloorMS, in.IntendedReuse = nil, nil, nil
+		return rs
+	}, "", map[string]float64{"engine_tokens": unknown, "engine_latency": unknown, "prefix_cache": unknown, "tpot_floor": unknown})
+	f("others use the servers", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.OutputTokens = known(409)
+		return rs
+	}, "engine_tokens", map[string]float64{"engine_tokens": 0.0225, "engine_latency": unknown})
+	f("others hardly use them", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.OutputTokens = known(408)
+		return rs
+	}, "", map[string]float64{"engine_tokens": 0.02})
+	f("one of two replicas is read", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.PromptTokens, si.OutputTokens = known(10_000), known(200)
+		return rs
+	}, "engine_tokens", map[string]float64{"engine_tokens": -0.5, "engine_latency": unknown})
+	f("warm-ups are the client's too", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		for _, r := range rs[:50] {
+			r.Phase = record.Warmup
+		}
+		return rs
+	}, "", map[string]float64{"engine_tokens": 0, "engine_latency": -1})
+	f("what was cut may have been counted", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		for _, r := range rs[:50] {
+			r.Status, r.Output, r.AskedOutput = record.Cancelled, record.Unknown, 10
+		}
+		// 150 whole ones, and up to 50 of 100 and 10 tokens.
+		si.PromptTokens, si.OutputTokens = known(18_000), known(300+300)
+		return rs
+	}, "", map[string]float64{"engine_tokens": 0})
+	f("but not more than all of it", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		for _, r := range rs[:50] {
+			r.Status, r.Output, r.AskedOutput = record.Cancelled, record.Unknown, 10
+		}
+		si.PromptTokens, si.OutputTokens = known(18_000), known(300+550+30)
+		return rs
+	}, "engine_tokens", map[string]float64{"engine_tokens": 0.1})
+	f("one answer without a count", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		rs[0].Prompt, rs[0].Output, rs[0].Source = record.Unknown, record.Unknown, record.SourceNone
+		return rs
+	}, "", map[string]float64{"engine_tokens": unknown})
+	f("an engine slower than what its users see", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.E2E.Sum = 200 * 0.1012
+		return rs
+	}, "engine_latency", map[string]float64{"engine_latency": 1.2})
+	f("the same but for rounding", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.E2E.Sum = 200 * 0.1009
+		return rs
+	}, "", nil)
+	f("whole responses of other requests", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		for _, r := range rs[:3] {
+			r.Status = record.Incomplete
+		}
+		si.E2E.Sum = 200 * 0.2
+		return rs
+	}, "", map[string]float64{"engine_latency": -1})
+	f("a cache that was not meant", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.PrefixHitRatio = known(0.06)
+		return rs
+	}, "prefix_cache", map[string]float64{"prefix_cache": 0.06})
+	f("a cache that was meant", func(in *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		si.PrefixHitRatio, in.IntendedReuse = known(0.5), known(0.52)
+		return rs
+	}, "", nil)
+	f("usage says what was cached", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		for _, r := range rs {
+			r.Cached = 25
+		}
+		return rs
+	}, "prefix_cache", map[string]float64{"prefix_cache": 0.25})
+	f("faster than memory", func(in *Input, _ *ServerInput, rs []*record.Request) []*record.Request {
+		in.TPOTFloorMS = known(51)
+		return rs
+	}, "tpot_floor", map[string]float64{"tpot_floor": 50})
+	f("but speculating", func(in *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		in.TPOTFloorMS, si.TokensPerStep = known(51), known(1.5)
+		return rs
+	}, "", nil)
+	f("simulated", func(in *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+		in.Virtual, si.OutputTokens = true, known(1)
+		return rs
+	}, "", nil)
 }

@@ -1,0 +1,201 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+
+	"plimsoll/internal/record"
+)
+
+// ServerInput is what the servers counted between a reading before the first
+// request of the run and one after its last, warm-ups and drains included, over
+// all their replicas. Nil is not known.
+type ServerInput struct {
+	// TTFT and E2E are the engine's own histograms of them.
+	TTFT *Mean `json:"ttft"`
+	E2E  *Mean `json:"e2e"`
+	// PromptTokens, with cached ones, and OutputTokens are what it counted.
+	PromptTokens *float64 `json:"prompt_tokens"`
+	OutputTokens *float64 `json:"output_tokens"`
+	// PrefixHitRatio is the share of looked-up prompt tokens that its prefix cache
+	// held, 0 to 1.
+	PrefixHitRatio *float64 `json:"prefix_hit_ratio"`
+	// TokensPerStep is how many tokens speculation let a step give on average, 1
+	// without.
+	TokensPerStep *float64 `json:"tokens_per_step"`
+}
+
+// Mean is the sum of some values and their number.
+type Mean struct {
+	Sum   float64 `json:"sum"` // in seconds
+	Count float64 `json:"count"`
+}
+
+// The limits of the checks against the servers' own figures.
+const (
+	maxTokensApart = 0.02
+	maxReuseOff    = 0.05
+	// maxBelowMS is what rounding and the resolution of clocks may make of two equal
+	// times.
+	maxBelowMS = 1
+	// maxCutShare is the share of requests without an end of their own above which
+	// the means of whole responses are of different requests.
+	maxCutShare = 0.01
+)
+
+// own is what this client did in all of the run, warm-ups included: what the
+// servers' counters are compared with.
+type own struct {
+	ttft, e2e total // ns
+	// prompt and output are tokens of the ok requests, mostPrompt and mostOutput
+	// those that the others may have used at most.
+	prompt, output         total
+	mostPrompt, mostOutput int64
+	ok, cut                int64
+	// uncounted are ok requests without a count, open others whose tokens have no
+	// known bound.
+	uncountedPrompt, uncountedOutput bool
+	openPrompt, openOutput           bool
+}
+
+func (o *own) add(r *record.Request) {
+	if v, ok := TTFT(r); ok {
+		o.ttft.add(v)
+	}
+	if v, ok := E2E(r); ok {
+		o.e2e.add(v)
+	}
+	if r.Status == record.OK {
+		o.ok++
+		if r.Prompt >= 0 {
+			o.prompt.add(int64(r.Prompt))
+		} else {
+			o.uncountedPrompt = true
+		}
+		if r.Output >= 0 {
+			o.output.add(int64(r.Output))
+		} else {
+			o.uncountedOutput = true
+		}
+		return
+	}
+	if r.Sent == record.Unset && r.Headers == record.Unset {
+		return // the server has not seen it
+	}
+	o.cut++
+	most := func(counted, asked int32, sum *int64, open *bool) {
+		switch {
+		case asked > 0:
+			*sum += int64(max(asked, counted))
+		case counted >= 0:
+			*sum += int64(counted)
+			*open = true
+		default:
+			*open = true
+		}
+	}
+	most(r.Prompt, r.AskedPrompt, &o.mostPrompt, &o.openPrompt)
+	most(r.Output, r.AskedOutput, &o.mostOutput, &o.openOutput)
+}
+
+// apart returns by which share a server's count lies outside what this client can
+// have used, negative when it counted less; false when it cannot be said.
+func apart(server *float64, mine total, most int64, uncounted, open bool) (float64, bool) {
+	if server == nil || uncounted || mine.sum <= 0 {
+		return 0, false
+	}
+	low := float64(mine.sum)
+	// Prompts are asked for without the chat template: the bound has room for it.
+	high := low + 1.1*float64(most)
+	switch {
+	case *server < low:
+		return (*server - low) / low, true
+	case *server > high && !open:
+		return (*server - high) / low, true
+	}
+	return 0, true
+}
+
+type checkFunc func(name string, value, limit *float64, ok bool, effect Effect, format string, args ...any)
+
+// serverChecks compares the client's figures with the servers' own.
+func (c *Collector) serverChecks(s *Summary, check checkFunc) {
+	in, o := c.in.Server, &c.own
+	if in == nil {
+		in = new(ServerInput)
+	}
+	var off *float64
+	what := ""
+	for _, t := range []struct {
+		name            string
+		server          *float64
+		mine            total
+		most            int64
+		uncounted, open bool
+	}{
+		{"prompt", in.PromptTokens, o.prompt, o.mostPrompt, o.uncountedPrompt, o.openPrompt},
+		{"output", in.OutputTokens, o.output, o.mostOutput, o.uncountedOutput, o.openOutput},
+	} {
+		v, ok := apart(t.server, t.mine, t.most, t.uncounted, t.open)
+		if ok && (off == nil || math.Abs(v) > math.Abs(*off)) {
+			off = known(v)
+			more := "more: something else uses these servers too"
+			if v < 0 {
+				more = "fewer: not every replica is read, or not all was counted"
+			}
+			what = fmt.Sprintf("the servers counted %s %% %s (%s tokens)", three(100*math.Abs(v)), more, t.name)
+		}
+	}
+	attributable := off == nil || math.Abs(*off) <= maxTokensApart
+	check("engine_tokens", off, known(maxTokensApart), attributable, MakesNote,
+		"server figures are not attributable to this run: %s", what)
+
+	// Means of other clients' requests, or of some replicas, say nothing of ours.
+	var below *float64
+	of := ""
+	if attributable {
+		for _, t := range []struct {
+			name   string
+			server *Mean
+			mine   total
+			fair   bool
+		}{
+			{"ttft", in.TTFT, o.ttft, true},
+			{"e2e", in.E2E, o.e2e, float64(o.cut) <= maxCutShare*float64(o.ok)},
+		} {
+			if t.server == nil || t.server.Count <= 0 || t.mine.n == 0 || !t.fair {
+				continue
+			}
+			v := 1e3*t.server.Sum/t.server.Count - float64(t.mine.sum)/perMS/float64(t.mine.n)
+			if below == nil || v > *below {
+				below, of = known(v), t.name
+			}
+		}
+	}
+	check("engine_latency", below, known(maxBelowMS), below == nil || *below <= maxBelowMS, MakesNote,
+		"the mean %s of this client is %s ms below the engine's own, which cannot be: they are not of the same requests or one clock is wrong", of, three(or0(below)))
+
+	reuse := in.PrefixHitRatio
+	if k := s.Tokens; k.Cached != nil && k.Prompt != nil && *k.Prompt > 0 {
+		reuse = known(float64(*k.Cached) / float64(*k.Prompt))
+	}
+	var reuseOff *float64
+	if reuse != nil && c.in.IntendedReuse != nil {
+		reuseOff = known(math.Abs(*reuse - *c.in.IntendedReuse))
+	}
+	check("prefix_cache", reuseOff, known(maxReuseOff), reuseOff == nil || *reuseOff <= maxReuseOff, MakesNote,
+		"%s %% of the prompt tokens came from a cache, %s %% were meant to: ttft is that of another workload", three(100*or0(reuse)), three(100*or0(c.in.IntendedReuse)))
+
+	var tpot *float64
+	limit := c.in.TPOTFloorMS
+	if limit != nil {
+		if s.Latency.TPOT != nil {
+			tpot = s.Latency.TPOT.P50
+		}
+		if n := in.TokensPerStep; n != nil && *n > 1 {
+			limit = known(*limit / *n)
+		}
+	}
+	check("tpot_floor", tpot, limit, tpot == nil || *tpot >= or0(limit), MakesNote,
+		"half of the requests have a tpot of at most %s ms, less than the %s ms that reading the weights of the declared model takes on the declared GPUs: cached answers, another model, or speculation that is not declared", three(or0(tpot)), three(or0(limit)))
+}
