@@ -10,6 +10,7 @@ BENCHTIME ?= 200ms
 TESTFLAGS ?=
 OLLAMA    := v0.6.5
 ENGINE    := $(CURDIR)/.engines/ollama-$(OLLAMA)/ollama
+PARTS     := $(CURDIR)/.engines/parts
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 # The packages with goroutines or locks of their own: the race detector looks at these.
@@ -37,8 +38,12 @@ unit: ## every package's tests, the rules of the house too
 	CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
 
 .PHONY: integration
-integration: ## the real binary as processes over loopback sockets, the quick part
-	CGO_ENABLED=0 $(GO) test -timeout 8m $(TESTFLAGS) ./test/...
+integration: parts ## the real binary as processes over loopback sockets, beside the real parts; the quick part
+	CGO_ENABLED=0 PLIMSOLL_PARTS=$(PARTS) $(GO) test -timeout 8m $(TESTFLAGS) ./test/...
+
+.PHONY: parts
+parts: ## real programs for the telemetry tests, unpacked into .engines: Prometheus, node_exporter, llama.cpp's server
+	@test/telemetry/parts.sh $(PARTS)
 
 .PHONY: twin-accuracy
 twin-accuracy: ## the twin against a table of measurements: make twin-accuracy ROWS=file.csv

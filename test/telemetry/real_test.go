@@ -1,0 +1,52 @@
+package telemetry
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/test/process"
+)
+
+// What the other tests expect of the real parts is what they say without
+// Plimsoll, read by hand.
+func TestParts(t *testing.T) {
+	t.Run("llama-server", func(t *testing.T) {
+		e := startLlama(t, "--metrics")
+		for i := range 3 {
+			r, err := http.Post(e.url+"/v1/completions", "application/json", strings.NewReader(fmt.Sprintf(`{"prompt":"question %d","max_tokens":64}`, i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				t.Fatalf("completion: %s", r.Status)
+			}
+		}
+		page := get(t, e.url+"/metrics")
+		if got, want := total(t, page, "llamacpp:tokens_predicted_total"), float64(3*script.Tokens()); got != want {
+			t.Errorf("%v tokens predicted, want %v", got, want)
+		}
+		// begin, and ten characters; what is alike in two prompts may come from the cache.
+		if got := total(t, page, "llamacpp:prompt_tokens_total") + total(t, page, "llamacpp:prompt_tokens_cached_total"); got != 3*11 {
+			t.Errorf("%v prompt tokens, want 33", got)
+		}
+	})
+	t.Run("prometheus", func(t *testing.T) {
+		n := startNode(t)
+		_, twin := startTwin(t)
+		p := startPrometheus(t, map[string]string{"node": n.url, "twin": twin})
+		process.Until(t, 20*time.Second, "Prometheus has read both pages", func() bool {
+			v := p.ask(t, "up")
+			return len(v) == 2 && v[0] == 1 && v[1] == 1
+		})
+		if v := p.ask(t, `vllm:num_requests_running`); len(v) != 1 || v[0] != 0 {
+			t.Errorf("Prometheus says of the twin's running requests %v, want [0]", v)
+		}
+		if v := p.ask(t, `time() - node_time_seconds`); len(v) != 1 || v[0] < -1 || v[0] > 10 {
+			t.Errorf("Prometheus says that node_exporter's clock is %v s behind", v)
+		}
+	})
+}
