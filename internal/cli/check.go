@@ -16,12 +16,13 @@ import (
 )
 
 type checkCmd struct {
-	URL   string `arg:"" name:"url" help:"The endpoint: a base, with or without /v1, or a full path."`
-	Probe bool   `name:"probe" help:"Also send a few requests to the model. They are listed, they use tokens, and each asks for 16."`
-	Model string `name:"model" placeholder:"NAME" help:"The model that the probes ask for; the first of the model list by default."`
+	Target string `arg:"" name:"url-or-file" help:"The endpoint: a base, with or without /v1, or a full path. Or a file with a saved telemetry page; - is standard input."`
+	Probe  bool   `name:"probe" help:"Also send a few requests to the model. They are listed, they use tokens, and each asks for 16."`
+	Model  string `name:"model" placeholder:"NAME" help:"The model that the probes ask for; the first of the model list by default."`
 	accessFlags
-	GetTimeout   time.Duration `name:"get-timeout" default:"5s" placeholder:"D" help:"Limit for each GET."`
-	ProbeTimeout time.Duration `name:"probe-timeout" default:"30s" placeholder:"D" help:"Limit for each probe."`
+	TelemetryTables string        `name:"telemetry-tables" placeholder:"FILE,..." group:"data" help:"Files that say what the names on pages of other sources mean."`
+	GetTimeout      time.Duration `name:"get-timeout" default:"5s" placeholder:"D" help:"Limit for each GET."`
+	ProbeTimeout    time.Duration `name:"probe-timeout" default:"30s" placeholder:"D" help:"Limit for each probe."`
 	outputFlag
 }
 
@@ -33,7 +34,8 @@ func (*checkCmd) Examples() []string {
 	return []string{
 		"plimsoll check http://127.0.0.1:8000",
 		"plimsoll check https://llm.example.com/v1 --api-key-env LLM_KEY --probe",
-		"plimsoll check http://127.0.0.1:8000 --output json",
+		"curl -s http://127.0.0.1:8000/metrics | plimsoll check -",
+		"plimsoll check saved.prom --output json",
 	}
 }
 
@@ -41,17 +43,28 @@ func (c *checkCmd) Run(a *app, kctx *kong.Context) error {
 	if c.GetTimeout <= 0 || c.ProbeTimeout <= 0 {
 		return usagef("check: want time limits above 0")
 	}
+	page, isPage, err := a.page(c.Target)
+	if err != nil {
+		return err
+	}
+	url := c.Target
+	if isPage {
+		url = "http://localhost" // of a page nothing is sent
+	}
 	// Read as a scenario, so that flags mean and are refused the same as in run.
 	sets, err := settings(kctx)
 	if err != nil {
 		return usagef("check: %w", err)
 	}
 	sets = append(sets,
-		scenario.Setting{Path: "target.url", Value: c.URL, Origin: "URL"},
+		scenario.Setting{Path: "target.url", Value: url, Origin: "URL"},
 		scenario.Setting{Path: "load.users", Value: "1", Origin: "check"})
 	s, err := scenario.Read(scenario.Source{Settings: sets, Getenv: a.env.lookup})
 	if err != nil {
 		return &coded{code: exitUsage, err: err, hint: "see plimsoll check --help"}
+	}
+	if isPage {
+		return c.page(a, page, s.Data.TelemetryTables)
 	}
 	if len(s.Target.URL) != 1 {
 		return usagef("check: want one URL, got %d", len(s.Target.URL))

@@ -74,6 +74,9 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 	for i, u := range p.Endpoints {
 		p.Endpoints[i] = shown(u)
 	}
+	if _, err := checkHardware(s); err != nil {
+		return nil, err
+	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {
 		return nil, err

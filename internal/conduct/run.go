@@ -111,6 +111,9 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	if _, err := checkHardware(s); err != nil {
+		return nil, &UsageError{Err: err}
+	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {
 		return nil, fmt.Errorf("make the users: %w", err)
@@ -156,6 +159,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
 			MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO,
+			IntendedReuse: intendedReuse(s), TPOTFloorMS: tpotFloor(s),
 		},
 	}
 	k.input.Steps = planned(plan, 0)

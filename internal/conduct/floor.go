@@ -1,0 +1,57 @@
+package conduct
+
+import (
+	"fmt"
+	"path"
+
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/twin"
+)
+
+// precisionBytes are the bytes of one weight, scales left out: a floor needs no more.
+var precisionBytes = map[string]float64{"": 2, "bf16": 2, "fp8": 1, "fp4": 0.5}
+
+// checkHardware looks up the declared GPU.
+func checkHardware(s *scenario.Scenario) (*twin.GPU, error) {
+	h := &s.Target.Hardware
+	if h.GPU == "" {
+		return nil, nil
+	}
+	g, err := twin.Builtin().GPU(h.GPU)
+	if err != nil {
+		return nil, fmt.Errorf("target.hardware: %w", err)
+	}
+	return g, nil
+}
+
+// tpotFloor returns the time in ms that the declared GPUs need to read the weights
+// that one token is multiplied with, each its own part: no step is shorter. Nil when
+// nothing is declared or the served model is not in the catalogue.
+func tpotFloor(s *scenario.Scenario) *float64 {
+	g, err := checkHardware(s)
+	if g == nil || err != nil || g.Bandwidth.V <= 0 {
+		return nil
+	}
+	// The name is the server's, which often is a path of its own: no file is opened for it.
+	name := path.Base(s.Target.Model)
+	if ext := path.Ext(name); ext == ".json" || ext == ".yaml" || ext == ".yml" {
+		return nil
+	}
+	m, err := twin.Builtin().Model(name)
+	if err != nil {
+		return nil
+	}
+	bytes := m.ActiveParams() * precisionBytes[s.Target.Hardware.Precision]
+	ms := 1e3 * bytes / float64(s.Target.Hardware.GPUs) / (g.Bandwidth.V * 1e12)
+	return &ms
+}
+
+// intendedReuse is the share of prompt tokens that the users mean to be found in
+// a prefix cache; nil when nobody knows. Synthetic prompts have nothing in common.
+func intendedReuse(s *scenario.Scenario) *float64 {
+	if s.Users.Workload != "" {
+		return nil
+	}
+	none := 0.0
+	return &none
+}
