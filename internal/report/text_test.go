@@ -86,6 +86,32 @@ func closed(n int) (stats.Input, []*record.Request) {
 	return in, rs
 }
 
+// golden compares a text with the file of that name, and looks at its shape.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if s := strings.TrimRight(line, "\n"); strings.TrimRight(s, " ") != s {
+			t.Errorf("blanks at the end: %q", line)
+		}
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), text); d != "" {
+		t.Errorf("the report changed (-want +got), -update if it should:\n%s", d)
+	}
+}
+
 func TestTextGolden(t *testing.T) {
 	around := Run{
 		URL: "http://127.0.0.1:8000/v1/chat/completions", API: "openai.chat", Model: "llama-3.1-8b",
@@ -97,27 +123,7 @@ func TestTextGolden(t *testing.T) {
 			if err := Text(&b, &r); err != nil {
 				t.Fatal(err)
 			}
-			for line := range strings.Lines(b.String()) {
-				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Width {
-					t.Errorf("%d columns: %s", n, line)
-				}
-				if s := strings.TrimRight(line, "\n"); strings.TrimRight(s, " ") != s {
-					t.Errorf("blanks at the end: %q", line)
-				}
-			}
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), b.String()); d != "" {
-				t.Errorf("the report changed (-want +got), -update if it should:\n%s", d)
-			}
+			golden(t, name, b.String())
 		})
 	}
 	run := func(in stats.Input, rs []*record.Request) Run {
