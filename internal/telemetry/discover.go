@@ -1,0 +1,502 @@
+package telemetry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/clock"
+	"plimsoll/internal/signal"
+	"plimsoll/internal/stream"
+)
+
+const (
+	// discoverLimit bounds a whole Discover, discoverConnect one connect.
+	discoverLimit   = 2 * time.Second
+	discoverConnect = 500 * time.Millisecond
+	// discoverParallel is how many requests are under way at once.
+	discoverParallel = 16
+	// maxCandidates bounds the URLs that are tried for one target, maxDiscoverTargets the targets.
+	maxCandidates      = 96
+	maxDiscoverTargets = 64
+	// discoverMaxBody bounds a page that is looked at.
+	discoverMaxBody = 8 << 20
+)
+
+// ownPaths are where servers publish their page beside the API.
+var ownPaths = []string{"/metrics", "/v1/metrics", "/prometheus/metrics"}
+
+// hostPages are the usual places of pages on a host, beside those of the tables: a second or third engine, a Prometheus.
+var hostPages = []string{":8000/metrics", ":8001/metrics", ":8002/metrics", ":8080/metrics", ":9000/metrics", ":9090/metrics", ":9100/metrics", ":9400/metrics", ":9401/metrics"}
+
+// DiscoverConfig says where to look for telemetry.
+type DiscoverConfig struct {
+	// Targets are the URLs of the inference endpoints, with or without a path of the API.
+	Targets []string
+	// Header is that of the inference endpoint. It goes to the same origin only, or with SendKey to all.
+	Header  http.Header
+	SendKey bool
+	// TLS and Proxy are as in Target.
+	TLS   *tls.Config
+	Proxy string
+	// Clock is the run's clock.
+	Clock *clock.Clock
+	// Tables are what pages are recognised by; nil means the built-in ones.
+	Tables []*Table
+	// Limit bounds the whole search; 0 means 2 s.
+	Limit time.Duration
+	// Dial replaces the dialler (tests); the host then counts as near.
+	Dial Dial
+}
+
+// Found is one endpoint that was looked at and that answered.
+type Found struct {
+	// URL is where it is; Kind what answers there.
+	URL  string
+	Kind Kind
+	// State and Why say what came of it.
+	State State
+	Why   string
+	// Sources are the sources recognised on the page, Titles their names for people.
+	Sources, Titles []string
+	// Missing are the signals that these could give and do not.
+	Missing []Missing
+	// Own is true for an endpoint at the same origin as the target.
+	Own bool
+	// Use is whether it says something about this target and should be read: a page with known
+	// sources; an engine's on another port only when the target's own origin has none.
+	Use bool
+}
+
+// Hint says how to get what is missing.
+type Hint struct {
+	// Source is the source that would be there, for people.
+	Source string
+	// Text is what to do.
+	Text string
+}
+
+// Discovery is what was found around a target.
+type Discovery struct {
+	// Found are the endpoints that answered, those of the target itself first.
+	Found []Found
+	// Hints say how to get what is missing.
+	Hints []Hint
+	// Near is whether ports of the host were tried: only on this machine and in private networks.
+	Near bool
+	// Tried is the number of URLs asked.
+	Tried int
+}
+
+// Targets returns what a Scraper should read of it, with the header that each may be sent.
+func (d *Discovery) Targets(cfg DiscoverConfig) []Target {
+	var out []Target
+	for _, f := range d.Found {
+		if f.Use {
+			out = append(out, Target{Kind: f.Kind, URL: f.URL, Header: cfg.header(f.URL), TLS: cfg.TLS, Proxy: cfg.Proxy})
+		}
+	}
+	return out
+}
+
+// header returns the header for a page, by the rule of the same origin.
+func (c *DiscoverConfig) header(page string) http.Header {
+	for _, t := range c.Targets {
+		if SameOrigin(page, t) {
+			return HeaderFor(page, nil, t, c.Header, true)
+		}
+	}
+	return HeaderFor(page, nil, "", c.Header, c.SendKey)
+}
+
+// candidate is one URL to try.
+type candidate struct {
+	url string
+	own bool
+}
+
+// probed is what came of one candidate.
+type probed struct {
+	Found
+	refused bool
+	digest  [sha256.Size]byte
+	server  string
+	roles   roles
+}
+
+// roles are the kinds of sources on a page.
+type roles struct{ engine, gateway, accelerator, host bool }
+
+// Discover looks for telemetry at the target's own origin and, on this machine and in private networks, at the
+// usual ports of the target's host; it asks no other host. It sends GETs only, at most one to each URL. What it
+// finds is in the order of the candidates, whatever answered first.
+func Discover(ctx context.Context, cfg DiscoverConfig) (*Discovery, error) {
+	if cfg.Clock == nil {
+		return nil, errors.New("telemetry: want a clock")
+	}
+	if cfg.Limit <= 0 {
+		cfg.Limit = discoverLimit
+	}
+	if cfg.Tables == nil {
+		cfg.Tables = Builtin()
+	}
+	if len(cfg.Targets) > maxDiscoverTargets {
+		cfg.Targets = cfg.Targets[:maxDiscoverTargets]
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Limit)
+	defer cancel()
+	client, err := newClient(cfg.Clock, stream.Config{
+		TLS: cfg.TLS, Proxy: cfg.Proxy, Dial: cfg.Dial, MaxBody: discoverMaxBody, ConnectTimeout: discoverConnect,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	defer client.Close()
+
+	d := &Discovery{}
+	var all []candidate
+	seen := map[string]bool{}
+	var hosts []*url.URL
+	for _, raw := range cfg.Targets {
+		u, err := parsePageURL(raw)
+		if err != nil {
+			return nil, err
+		}
+		u.RawQuery, u.RawPath = "", ""
+		hosts = append(hosts, u)
+		for _, c := range ownCandidates(u, cfg.Tables) {
+			if !seen[c.url] {
+				seen[c.url] = true
+				all = append(all, c)
+			}
+		}
+	}
+	// The host's ports after the origins of all targets, each of which is somebody's own.
+	for _, u := range hosts {
+		if !cfg.near(ctx, u.Hostname()) {
+			continue
+		}
+		d.Near = true
+		for _, c := range hostCandidates(u, cfg.Tables) {
+			if !seen[c.url] && !slices.ContainsFunc(hosts, func(h *url.URL) bool { return SameOrigin(c.url, h.String()) }) {
+				seen[c.url] = true
+				all = append(all, c)
+			}
+		}
+	}
+	results := cfg.probe(ctx, client, all)
+	d.Tried = len(all)
+	d.settle(results)
+	d.hints(results, cfg.Tables)
+	return d, nil
+}
+
+// ownCandidates are the pages that the target's own origin may have: beside the API
+// and, where that is below a path, at the root.
+func ownCandidates(u *url.URL, tables []*Table) []candidate {
+	paths := slices.Clone(ownPaths)
+	for _, t := range tables {
+		for _, p := range t.Page {
+			if _, path := splitPage(p); path != "" && !slices.Contains(paths, strings.TrimRight(path, "/")) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	base := strings.TrimRight(u.Path, "/")
+	// Whatever follows /v1 is the API's.
+	if i := strings.Index(base+"/", "/v1/"); i >= 0 {
+		base = base[:i]
+	}
+	var out []candidate
+	for _, prefix := range slices.Compact([]string{base, ""}) {
+		for _, p := range paths {
+			v := *u
+			v.Path = prefix + p
+			if c := (candidate{v.String(), true}); !slices.Contains(out, c) && len(out) < maxCandidates {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// hostCandidates are the usual pages of the host, in the order of the ports.
+func hostCandidates(u *url.URL, tables []*Table) []candidate {
+	pages := slices.Clone(hostPages)
+	for _, t := range tables {
+		pages = append(pages, t.Page...)
+	}
+	type place struct {
+		port int
+		path string
+	}
+	var places []place
+	for _, p := range pages {
+		port, path := splitPage(p)
+		// A path that only differs by the slash at its end is redirected to where that matters.
+		if port != 0 {
+			places = append(places, place{port, strings.TrimRight(path, "/")})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.port, b.port), strings.Compare(a.path, b.path))
+	})
+	var out []candidate
+	for _, p := range slices.Compact(places) {
+		v := url.URL{Scheme: "http", Host: net.JoinHostPort(u.Hostname(), strconv.Itoa(p.port)), Path: p.path}
+		if c := (candidate{v.String(), false}); !SameOrigin(c.url, u.String()) && len(out) < maxCandidates {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// splitPage takes ":8000/metrics" apart; what is not of that form gives nothing.
+func splitPage(page string) (port int, path string) {
+	rest, ok := strings.CutPrefix(page, ":")
+	if !ok {
+		if strings.HasPrefix(page, "/") {
+			return 0, page
+		}
+		return 0, ""
+	}
+	text, path, _ := strings.Cut(rest, "/")
+	port, err := strconv.Atoi(text)
+	if err != nil || port < 1 || port > 65535 {
+		return 0, ""
+	}
+	return port, "/" + path
+}
+
+// near says whether a host is this machine or in a private network: ports of a public service are not tried.
+func (c *DiscoverConfig) near(ctx context.Context, host string) bool {
+	if c.Dial != nil {
+		return true
+	}
+	if c.Proxy != "" {
+		return false
+	}
+	addrs := []netip.Addr{}
+	if a, err := netip.ParseAddr(host); err == nil {
+		addrs = append(addrs, a)
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, discoverConnect)
+		defer cancel()
+		if addrs, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
+			return false
+		}
+	}
+	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !private(a) })
+}
+
+// carrierGrade is the shared address space of RFC 6598, which clusters use as private.
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+func private(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || carrierGrade.Contains(a)
+}
+
+// probe asks all candidates, a few at a time, and returns what came of each.
+func (c *DiscoverConfig) probe(ctx context.Context, client *stream.Client, all []candidate) []probed {
+	out := make([]probed, len(all))
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range min(discoverParallel, len(all)) {
+		group.Go(func() {
+			f := fetcher{client: client}
+			for i := range next {
+				out[i] = c.look(ctx, &f, all[i])
+			}
+		})
+	}
+	for i := range all {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return out
+}
+
+// look asks one candidate.
+func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) probed {
+	out := probed{Found: Found{URL: from.url, Kind: KindPage, Own: from.own}}
+	if ctx.Err() != nil {
+		out.State, out.Why, out.refused = StateError, "there was no time left to ask", true
+		return out
+	}
+	deadline, _ := ctx.Deadline()
+	got := f.get(ctx, from.url, headerOf(c.header(from.url), false), time.Until(deadline))
+	out.State, out.Why, out.refused, out.server = got.state, got.why, got.refused, got.server
+	if got.state != StateOK {
+		if got.status == 0 && !from.own {
+			out.refused = true // silence at a port that was only tried
+		}
+		return out
+	}
+	out.URL = got.url
+	out.digest = sha256.Sum256(got.body)
+	if looksLikeHTML(got.body) {
+		out.State, out.Why = StateNotAPage, "the answer is HTML, a page for people"
+		return out
+	}
+	r := NewReader(Options{Tables: c.Tables, WallZero: c.Clock.Start().UnixNano()})
+	if _, err := r.Read(got.body, got.contentType, got.start, got.end, nil); err != nil {
+		out.State, out.Why = StateNotAPage, plain(err.Error())
+		return out
+	}
+	for _, t := range r.Tables() {
+		out.Sources = append(out.Sources, t.Source)
+		out.Titles = append(out.Titles, t.Title)
+		out.roles.add(t)
+	}
+	out.Missing = r.Missing()
+	switch {
+	case len(out.Sources) > 0:
+		out.Use = true
+	case bytes.Contains(got.body, []byte("\nprometheus_tsdb_head_series ")):
+		out.Kind, out.Titles = KindPrometheus, []string{"Prometheus"}
+		out.URL = strings.TrimSuffix(out.URL, "/metrics")
+		out.Why = "a Prometheus: name it with kind prometheus to read what it has"
+	default:
+		out.Why = "it is a page of telemetry, and no table knows what is on it"
+	}
+	return out
+}
+
+// add notes what a source tells of.
+func (r *roles) add(t *Table) {
+	for name := range t.Signals {
+		id, ok := signal.Lookup(name)
+		if !ok {
+			continue
+		}
+		switch id.Def().Group {
+		case signal.Engine:
+			r.engine = true
+		case signal.Gateway:
+			r.gateway = true
+		case signal.Accelerator:
+			r.accelerator = true
+		case signal.Host:
+			r.host = true
+		}
+	}
+}
+
+// settle keeps what answered, without what is the same page twice, and decides what to use.
+func (d *Discovery) settle(all []probed) {
+	engine := false
+	for _, p := range all {
+		engine = engine || p.Own && p.roles.engine
+	}
+	pages := map[[sha256.Size]byte]bool{}
+	urls := map[string]bool{}
+	for _, p := range all {
+		if p.refused || urls[p.URL] || !p.Own && p.State == StateAbsent {
+			continue
+		}
+		if p.State == StateOK && len(p.Sources) > 0 {
+			if pages[p.digest] {
+				continue // the same page under another path or port
+			}
+			pages[p.digest] = true
+		}
+		urls[p.URL] = true
+		f := p.Found
+		if f.Use && !f.Own && p.roles.engine && engine {
+			f.Use, f.Why = false, "an engine on another port, while the target itself gives a page: it may serve others"
+		}
+		d.Found = append(d.Found, f)
+	}
+	d.sameOrigin()
+}
+
+// sameOrigin drops pages of the target's own origin that repeat the sources of one before, as /metrics
+// and /v1/metrics of one server do, and absent pages where one was found.
+func (d *Discovery) sameOrigin() {
+	found := map[string][]string{} // origin to sources
+	for _, f := range d.Found {
+		if f.Own && f.State == StateOK {
+			if u, err := url.Parse(f.URL); err == nil {
+				found[origin(u)] = append(found[origin(u)], "")
+			}
+		}
+	}
+	absent := map[string]bool{}
+	d.Found = slices.DeleteFunc(d.Found, func(f Found) bool {
+		u, err := url.Parse(f.URL)
+		if err != nil || !f.Own {
+			return false
+		}
+		o := origin(u)
+		switch {
+		case f.State == StateOK && f.Use:
+			key := strings.Join(f.Sources, ",")
+			if slices.Contains(found[o], key) {
+				return true
+			}
+			found[o] = append(found[o], key)
+			return false
+		case len(found[o]) > 0:
+			return f.State != StateOK && f.State != StateAuthFailed
+		case absent[o]:
+			return true // one line says it
+		default:
+			absent[o] = f.State == StateAbsent
+			return false
+		}
+	})
+}
+
+// hints says what would bring what is missing.
+func (d *Discovery) hints(all []probed, tables []*Table) {
+	var have roles
+	own := false
+	server := ""
+	for _, f := range d.Found {
+		own = own || f.Own && f.Use
+	}
+	for _, p := range all {
+		if p.Own && server == "" {
+			server = p.server
+		}
+		if p.State == StateOK && p.Use {
+			have.engine = have.engine || p.roles.engine
+			have.accelerator = have.accelerator || p.roles.accelerator
+			have.host = have.host || p.roles.host
+		}
+	}
+	if !have.engine && !own {
+		for _, t := range tables {
+			var r roles
+			r.add(t)
+			if t.Enable == "" || !r.engine || t.Like != "" {
+				continue
+			}
+			if strings.Contains(server, "llama.cpp") != (t.Source == "llamacpp") && server != "" && (strings.Contains(server, "llama.cpp") || t.Source == "llamacpp") {
+				continue
+			}
+			d.Hints = append(d.Hints, Hint{Source: t.Title, Text: t.Enable})
+		}
+	}
+	if d.Near && !have.accelerator {
+		d.Hints = append(d.Hints, Hint{Source: "accelerator", Text: "run dcgm-exporter -c 1000 (NVIDIA) or the vendor's exporter on the host: activity of the units, memory, power, clocks"})
+	}
+	if d.Near && !have.host {
+		d.Hints = append(d.Hints, Hint{Source: "host", Text: "run node_exporter on the host: processors, memory, network"})
+	}
+}
