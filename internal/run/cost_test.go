@@ -189,7 +189,7 @@ func TestMergeOfSmallAndLargeParts(t *testing.T) {
 	if len(parts) != len(ends)+1 {
 		t.Fatalf("%d parts, want %d", len(parts), len(ends)+1)
 	}
-	if err := merge(dir, parts); err != nil {
+	if err := merge(requestParts, dir, parts); err != nil {
 		t.Fatal(err)
 	}
 	if got := partNames(t, w.Dir()); !slices.Equal(got, []string{"part-000001-000008.parquet"}) {

@@ -329,8 +329,8 @@ func TestSlowDiskDropsAndCounts(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if w.records+w.Dropped() != int64(n) || w.Dropped() != 100 {
-		t.Errorf("%d records and %d dropped of %d", w.records, w.Dropped(), n)
+	if w.requests.rows+w.Dropped() != int64(n) || w.Dropped() != 100 {
+		t.Errorf("%d records and %d dropped of %d", w.requests.rows, w.Dropped(), n)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestMergeKeepsRowsAndOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := merge(requests, parts[1:4]); err != nil {
+	if err := merge(requestParts, requests, parts[1:4]); err != nil {
 		t.Fatal(err)
 	}
 	if got := partNames(t, dir); !slices.Equal(got, []string{"part-000001.parquet", "part-000002-000004.parquet", "part-000005.parquet"}) {
@@ -416,7 +416,7 @@ func TestMergeMayBeKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := merge(requests, parts[:3]); err != nil {
+	if err := merge(requestParts, requests, parts[:3]); err != nil {
 		t.Fatal(err)
 	}
 	for removed := range 4 { // it had removed so many of the parts
@@ -439,7 +439,7 @@ func TestMergeMayBeKilled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(requests, "part-000002.parquet"), []byte("PAR1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := merge(requests, parts[:3]); err == nil {
+	if err := merge(requestParts, requests, parts[:3]); err == nil {
 		t.Error("merged a damaged part")
 	}
 	if got, notes := ids(t, dir); len(got) != 150 || len(notes) != 1 {
@@ -462,7 +462,7 @@ func TestPartsThatAreMergedWhileTheyAreRead(t *testing.T) {
 	for q := range r.Requests() {
 		got = append(got, q.ID)
 		if q.ID == 70 {
-			if err := merge(requests, parts[:4]); err != nil {
+			if err := merge(requestParts, requests, parts[:4]); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -53,6 +53,10 @@ type Info struct {
 	// queue lost; both are final once the run has ended.
 	Records        int64 `json:"records"`
 	DroppedRecords int64 `json:"dropped_records"`
+	// Samples counts the telemetry samples on disk, DroppedSamples those that a full
+	// queue lost; both are final once the run has ended.
+	Samples        int64 `json:"samples,omitempty"`
+	DroppedSamples int64 `json:"dropped_samples,omitempty"`
 	// Input is what the figures depend on beside the records. While the run is
 	// under way it holds the plan.
 	Input *stats.Input `json:"input"`

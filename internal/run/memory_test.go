@@ -127,8 +127,8 @@ func TestMemoryOfManyRows(t *testing.T) {
 	if most > limit {
 		t.Errorf("memory reached %d MiB, want at most %d", most>>20, limit>>20)
 	}
-	if w.Dropped() != 0 || w.records != int64(rows) {
-		t.Errorf("%d records, %d dropped, want %d and 0", w.records, w.Dropped(), rows)
+	if w.Dropped() != 0 || w.requests.rows != int64(rows) {
+		t.Errorf("%d records, %d dropped, want %d and 0", w.requests.rows, w.Dropped(), rows)
 	}
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -18,11 +19,25 @@ const (
 	mergedValues = 1 << 18
 )
 
+// parquetWriter is what merged files are written by.
+type parquetWriter interface {
+	parquet.RowWriter
+	WriteRowGroup(g parquet.RowGroup) (int64, error)
+	Flush() error
+	SetKeyValueMetadata(key, value string)
+	Close() error
+}
+
+// requestParts and sampleParts make the writers of the two kinds of parts.
+func requestParts(w io.Writer) parquetWriter { return newParquet(w) }
+
+func sampleParts(w io.Writer) parquetWriter { return newSampleParquet(w) }
+
 // merge puts parts, which must be neighbours in ascending order, into one file
 // and removes them. It may be killed at any moment: until the merged file has
 // its name it does not count, and from then on the parts that it holds do not.
 // A part that cannot be read stays where it is and nothing is merged.
-func merge(dir string, parts []partRange) (err error) {
+func merge(kind func(io.Writer) parquetWriter, dir string, parts []partRange) (err error) {
 	all := partRange{parts[0].first, parts[len(parts)-1].last}
 	name := filepath.Join(dir, all.name())
 	f, err := os.OpenFile(name+tmpSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -38,7 +53,7 @@ func merge(dir string, parts []partRange) (err error) {
 	}()
 	sum := newSummer(f)
 	buf := bufio.NewWriterSize(sum, 64<<10)
-	w := newParquet(buf)
+	w := kind(buf)
 	rows := make([]parquet.Row, rowsAtOnce)
 	inGroup, total := int64(0), int64(0)
 	for _, p := range parts {
@@ -79,7 +94,7 @@ func merge(dir string, parts []partRange) (err error) {
 
 // copyPart appends the rows of the part called name to w; whole says that they
 // are in groups of their own.
-func copyPart(w *parquet.GenericWriter[row], name string, rows []parquet.Row) (n int64, whole bool, err error) {
+func copyPart(w parquetWriter, name string, rows []parquet.Row) (n int64, whole bool, err error) {
 	f, pf, _, err := openPart(name)
 	if err != nil {
 		return 0, false, err

@@ -90,49 +90,60 @@ func (r *Run) Summary() (*stats.Summary, error) {
 // writer merges meanwhile are neither missed nor read twice.
 func (r *Run) Requests() iter.Seq[*record.Request] {
 	return func(yield func(*record.Request) bool) {
-		r.notes = nil
-		dir := filepath.Join(r.dir, requestsDir)
-		parts, _, err := listParts(dir)
-		if err != nil {
-			r.notes = append(r.notes, Note{Part: requestsDir, Lost: -1, Text: err.Error()})
-			return
-		}
-		read := make(map[partRange]int64) // rows
-		relisted := 0
-		for i := 0; i < len(parts); i++ {
-			p := parts[i]
-			var skip int64
-			for q, n := range read {
-				if p.first <= q.first && q.last <= p.last {
-					skip += n
-				}
-			}
-			stopped := false
-			lost, err := readPart(filepath.Join(dir, p.name()), func(q *record.Request) bool {
+		r.notes = r.eachPart(requestsDir, func(name string, skip int64) (rows, lost int64, more bool, err error) {
+			more = true
+			lost, err = readPart(name, func(q *record.Request) bool {
 				if skip > 0 {
 					skip--
 					return true
 				}
-				read[p]++
-				stopped = !yield(q)
-				return !stopped
+				rows++
+				more = yield(q)
+				return more
 			})
-			if stopped {
-				return
-			}
-			if errors.Is(err, fs.ErrNotExist) && relisted < 100 {
-				relisted++
-				if now, _, err := listParts(dir); err == nil {
-					parts = slices.DeleteFunc(now, func(q partRange) bool { return q.last < p.first })
-					i = -1
-					continue
-				}
-			}
-			if err != nil {
-				r.notes = append(r.notes, Note{Part: p.name(), Lost: lost, Text: err.Error()})
+			return rows, lost, more, err
+		})
+	}
+}
+
+// eachPart calls read with the name of each part in a folder of the run and the
+// number of its first rows that were read before, under another name. read
+// returns how many rows it took, how many could not be read and whether to go on.
+// What could not be read is told in the notes; a missing folder holds nothing.
+func (r *Run) eachPart(folder string, read func(name string, skip int64) (rows, lost int64, more bool, err error)) (notes []Note) {
+	dir := filepath.Join(r.dir, folder)
+	parts, _, err := listParts(dir)
+	if err != nil {
+		return append(notes, Note{Part: folder, Lost: -1, Text: err.Error()})
+	}
+	done := make(map[partRange]int64) // rows
+	relisted := 0
+	for i := 0; i < len(parts); i++ {
+		p := parts[i]
+		var skip int64
+		for q, n := range done {
+			if p.first <= q.first && q.last <= p.last {
+				skip += n
 			}
 		}
+		rows, lost, more, err := read(filepath.Join(dir, p.name()), skip)
+		if !more {
+			return notes
+		}
+		done[p] += rows
+		if errors.Is(err, fs.ErrNotExist) && relisted < 100 {
+			relisted++
+			if now, _, err := listParts(dir); err == nil {
+				parts = slices.DeleteFunc(now, func(q partRange) bool { return q.last < p.first })
+				i = -1
+				continue
+			}
+		}
+		if err != nil {
+			notes = append(notes, Note{Part: p.name(), Lost: lost, Text: err.Error()})
+		}
 	}
+	return notes
 }
 
 // Notes says what the last full pass over Requests could not read; nil when it

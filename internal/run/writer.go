@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,8 @@ const (
 	scenarioFile = "scenario.yaml"
 	summaryFile  = "summary.json"
 	requestsDir  = "requests"
+	telemetryDir = "telemetry"
+	timelineFile = "timeline.parquet"
 )
 
 // Writer writes one run. It is safe for concurrent use; nothing may be added
@@ -69,12 +72,11 @@ type Writer struct {
 	finished chan struct{} // the writer has ended
 	scratch  sync.Pool
 
+	sinkOnce sync.Once
+	sink     *Sink // nil until someone asks for it
+
 	// Of the writer goroutine alone, until finished.
-	next     int
-	unmerged []partRange
-	mergedAt time.Time
-	merging  chan error // nil when no merge is under way
-	records  int64
+	requests folder
 }
 
 // Option changes how a run is written.
@@ -106,8 +108,9 @@ func Create(root string, info Info, scenario []byte, options ...Option) (*Writer
 		},
 		kick: make(chan struct{}, 1), quit: make(chan struct{}),
 		failed: make(chan struct{}), finished: make(chan struct{}),
-		partEvery: partEvery, queueBytes: queueBytes, mergeParts: mergeParts, next: 1, mergedAt: time.Now(),
+		partEvery: partEvery, queueBytes: queueBytes, mergeParts: mergeParts,
 	}
+	w.requests = newFolder(w, requestsDir, requestParts)
 	w.room.L = &w.mu
 	w.scratch.New = func() any { return new([]byte) }
 	for _, o := range options {
@@ -253,15 +256,13 @@ func (w *Writer) write() {
 			}
 			w.writePart(p, blocks)
 			w.release(blocks)
-			w.mergeSome()
+			w.requests.mergeSome()
 			if !closing && !w.full() {
 				break
 			}
 		}
 	}
-	if w.merging != nil {
-		w.merged(<-w.merging)
-	}
+	w.requests.wait()
 }
 
 // full says whether another part's worth is waiting.
@@ -273,15 +274,10 @@ func (w *Writer) full() bool {
 
 // writePart writes blocks as one part, or counts what is in them as dropped.
 func (w *Writer) writePart(p *partWriter, blocks [][]byte) {
-	var rows int64
 	err := w.Err()
 	if err == nil {
-		r := partRange{w.next, w.next}
-		rows, err = p.write(w.create, filepath.Join(w.dir, requestsDir, r.name()), blocks)
+		err = w.requests.put(func(name string) (int64, error) { return p.write(w.create, name, blocks) })
 		if err == nil {
-			w.next++
-			w.records += rows
-			w.unmerged = append(w.unmerged, r)
 			return
 		}
 		w.fail(fmt.Errorf("write requests: %w", err))
@@ -295,31 +291,68 @@ func (w *Writer) writePart(p *partWriter, blocks [][]byte) {
 	w.mu.Unlock()
 }
 
+// folder is one folder of parts and what is known of them. It belongs to one
+// goroutine.
+type folder struct {
+	w        *Writer
+	dir      string
+	kind     func(io.Writer) parquetWriter
+	next     int
+	rows     int64
+	unmerged []partRange
+	mergedAt time.Time
+	merging  chan error // nil when no merge is under way
+}
+
+func newFolder(w *Writer, name string, kind func(io.Writer) parquetWriter) folder {
+	return folder{w: w, dir: filepath.Join(w.dir, name), kind: kind, next: 1, mergedAt: time.Now()}
+}
+
+// put makes the next part.
+func (f *folder) put(write func(name string) (rows int64, err error)) error {
+	r := partRange{f.next, f.next}
+	rows, err := write(filepath.Join(f.dir, r.name()))
+	if err != nil {
+		return err
+	}
+	f.next++
+	f.rows += rows
+	f.unmerged = append(f.unmerged, r)
+	return nil
+}
+
 // mergeSome starts a merge when there are many small parts or the last merge is
 // long ago, in a goroutine of its own: parts go on being written meanwhile.
-func (w *Writer) mergeSome() {
-	if w.merging != nil {
+func (f *folder) mergeSome() {
+	if f.merging != nil {
 		select {
-		case err := <-w.merging:
-			w.merged(err)
+		case err := <-f.merging:
+			f.merged(err)
 		default:
 			return
 		}
 	}
-	if n := len(w.unmerged); w.Err() != nil || n < 2 || n < w.mergeParts && time.Since(w.mergedAt) < mergeEvery {
+	if n := len(f.unmerged); f.w.Err() != nil || n < 2 || n < f.w.mergeParts && time.Since(f.mergedAt) < mergeEvery {
 		return
 	}
-	parts := w.unmerged
-	w.unmerged = nil
-	w.mergedAt = time.Now()
-	w.merging = make(chan error, 1)
-	go func(done chan<- error) { done <- merge(filepath.Join(w.dir, requestsDir), parts) }(w.merging)
+	parts := f.unmerged
+	f.unmerged = nil
+	f.mergedAt = time.Now()
+	f.merging = make(chan error, 1)
+	go func(done chan<- error) { done <- merge(f.kind, f.dir, parts) }(f.merging)
 }
 
-func (w *Writer) merged(err error) {
-	w.merging = nil
+func (f *folder) merged(err error) {
+	f.merging = nil
 	if err != nil {
-		w.fail(err)
+		f.w.fail(err)
+	}
+}
+
+// wait waits for a merge that is under way.
+func (f *folder) wait() {
+	if f.merging != nil {
+		f.merged(<-f.merging)
 	}
 }
 
@@ -348,8 +381,8 @@ func (w *Writer) WriteFile(name string, b []byte) error {
 	return writeFile(filepath.Join(w.dir, filepath.Base(name)), b)
 }
 
-// Close writes what is queued, waits for the writer to end, puts the numbers of
-// records into run.json and returns the error that ended the writing. No Add may
+// Close writes what is queued, waits for the writers to end, puts the numbers of
+// records and samples into run.json and returns the error that ended the writing. No Add may
 // come after it. The state of the run is left for Update to set.
 func (w *Writer) Close() error {
 	w.mu.Lock()
@@ -360,10 +393,19 @@ func (w *Writer) Close() error {
 	if already {
 		return w.Err()
 	}
+	w.sinkOnce.Do(func() {}) // none may be made from now on
+	if w.sink != nil {
+		w.sink.close()
+	}
 	close(w.quit)
 	<-w.finished
 	err := w.Err()
-	return errors.Join(err, w.Update(func(i *Info) { i.Records, i.DroppedRecords = w.records, w.dropped }))
+	return errors.Join(err, w.Update(func(i *Info) {
+		i.Records, i.DroppedRecords = w.requests.rows, w.dropped
+		if w.sink != nil {
+			i.Samples, i.DroppedSamples = w.sink.folder.rows, w.sink.Dropped()
+		}
+	}))
 }
 
 // partWriter turns queued blocks into parts. It is reused, since its buffers
@@ -404,6 +446,46 @@ func (p *partWriter) flagNames(f record.Flags) string {
 
 // write makes the part called name of blocks and returns its number of rows.
 func (p *partWriter) write(create func(string) (file, error), name string, blocks [][]byte) (rows int64, err error) {
+	defer func() {
+		if err != nil {
+			p.parquet = nil // half a part is in it
+		}
+	}()
+	return sealed(create, name, func(to io.Writer) (int64, error) {
+		if p.parquet == nil {
+			p.parquet = newParquet(to)
+		} else {
+			p.parquet.Reset(to)
+		}
+		rows, n := int64(0), 0
+		for _, b := range blocks {
+			p.decoder.b = b
+			for len(p.decoder.b) > 0 {
+				r, t := &p.records[n], &p.timelines[n]
+				p.decoder.request(r)
+				p.decoder.timeline(t)
+				p.rows[n].fill(r, t, p.flagNames(r.Flags))
+				if n++; n == len(p.rows) || len(p.decoder.arrays.longs) >= valuesAtOnce {
+					if err := p.flush(n); err != nil {
+						return rows, err
+					}
+					rows, n = rows+int64(n), 0
+				}
+			}
+		}
+		if err := p.flush(n); err != nil {
+			return rows, err
+		}
+		rows += int64(n)
+		p.parquet.SetKeyValueMetadata(checksumKey, checksumValue(rows))
+		return rows, p.parquet.Close()
+	})
+}
+
+// sealed makes the file called name of what fill writes, a Parquet file with a
+// place for its checksum, and returns its number of rows. It has its name once
+// it is whole and on the disk.
+func sealed(create func(string) (file, error), name string, fill func(io.Writer) (int64, error)) (rows int64, err error) {
 	f, err := create(name + tmpSuffix)
 	if err != nil {
 		return 0, err
@@ -415,38 +497,7 @@ func (p *partWriter) write(create func(string) (file, error), name string, block
 		}
 	}()
 	sum := newSummer(f)
-	if p.parquet == nil {
-		p.parquet = newParquet(sum)
-	} else {
-		p.parquet.Reset(sum)
-	}
-	defer func() {
-		if err != nil {
-			p.parquet = nil // half a part is in it
-		}
-	}()
-	n := 0
-	for _, b := range blocks {
-		p.decoder.b = b
-		for len(p.decoder.b) > 0 {
-			r, t := &p.records[n], &p.timelines[n]
-			p.decoder.request(r)
-			p.decoder.timeline(t)
-			p.rows[n].fill(r, t, p.flagNames(r.Flags))
-			if n++; n == len(p.rows) || len(p.decoder.arrays.longs) >= valuesAtOnce {
-				if err := p.flush(n); err != nil {
-					return rows, err
-				}
-				rows, n = rows+int64(n), 0
-			}
-		}
-	}
-	if err := p.flush(n); err != nil {
-		return rows, err
-	}
-	rows += int64(n)
-	p.parquet.SetKeyValueMetadata(checksumKey, checksumValue(rows))
-	if err := p.parquet.Close(); err != nil {
+	if rows, err = fill(sum); err != nil {
 		return rows, err
 	}
 	if err := sum.seal(f); err != nil {
