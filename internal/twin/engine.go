@@ -264,9 +264,9 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 	} else {
 		var budget int
 		budget, e.preempted = e.scheduleRunning(now)
-		for len(e.stalled) > 0 && e.decodes == 0 && len(e.plan) == 0 {
-			// By priority the first in line can be the one that has to give way. vLLM
-			// runs an empty step then; here the next begins at once.
+		for e.preempted && e.running.n > 0 && e.decodes == 0 && len(e.plan) == 0 {
+			// By priority the first in line can be the one that has to give way, before
+			// anybody had a turn. vLLM runs an empty step then; here the next begins at once.
 			e.resume()
 			budget, _ = e.scheduleRunning(now)
 		}

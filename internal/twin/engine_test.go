@@ -532,3 +532,19 @@ func TestConservation(t *testing.T) {
 		}
 	})
 }
+
+// By priority the first in line can be the one whose memory goes, before a prompt
+// behind it had its turn: the next step begins at once.
+func TestFirstInLineGivesWay(t *testing.T) {
+	e := newTestEngine(t, EngineConfig{MaxNumSeqs: 2, MaxNumBatchedTokens: 2, Blocks: 8, LongPrefill: 1, ByPriority: true})
+	tr := &trace{e: e}
+	tr.submit("a", 28, 38).Priority = 1
+	tr.steps(12)
+	tr.submit("b", 60, 1)
+	tr.steps(300)
+	// Both get a token in each step. In step 65 a needs a fifth block for its 65th
+	// token, and b, which is served first, holds the other four for 52.
+	if tr.lines[len(tr.lines)-1] != "idle" || e.Counters.Finished != 2 || e.Counters.OutputTokens != 39 || e.Counters.Preemptions != 1 {
+		t.Errorf("counters %+v, last step %q", e.Counters, tr.lines[len(tr.lines)-1])
+	}
+}
