@@ -127,11 +127,20 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		ec.Policy = Policy(l.Engine.Policy)
 		ec.PrefixCache = !cfg.NoPrefixCache
 		ec.BlockTokens = ec.Policy.blockTokens()
-		ec.Blocks = cl.Memory.KVTokens / ec.BlockTokens
+		full, window, bytes := l.kvShares()
+		left := cl.Memory.Usable - cl.Memory.Weights - cl.Memory.Activations - cl.Memory.Other
+		ec.Blocks = int(left/bytes) * l.DP / ec.BlockTokens
+		if window > 0 {
+			ec.Window, ec.FullBlocks, ec.WindowBlocks = l.Model.Attention.Window, full, window
+			ec.PrefixCache = ec.PrefixCache && full > 0
+		}
 		if ec.Policy == VLLM && ec.Blocks > 1 {
 			ec.Blocks-- // the first is the null block, which nobody gets
 		}
-		cl.Context = min(cl.Model.Context, ec.Blocks*ec.BlockTokens)
+		cl.Context = min(cl.Model.Context, ec.Longest())
+		if cl.Context < 1 {
+			return nil, l.tooSmall(cl.Memory)
+		}
 		ec.Timer = NewRoofline(c, l)
 		cl.Stages = l.Engine.Stages()
 		cl.Layout = l
@@ -153,8 +162,15 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	return cl, nil
 }
 
-// KVTokens is the number of tokens that the KV memory of a replica holds.
-func (c *Cluster) KVTokens() int { return c.Engine.Blocks * max(c.Engine.BlockTokens, 1) }
+// KVTokens is the number of tokens that the KV memory of a replica holds; of a model
+// with windows, of sequences as long as the context.
+func (c *Cluster) KVTokens() int {
+	e := &c.Engine
+	if e.Window == 0 {
+		return e.Blocks * max(e.BlockTokens, 1)
+	}
+	return int(float64(e.Blocks) / float64(e.most(c.Context)) * float64(c.Context))
+}
 
 // Describe says in one line what the cluster is.
 func (c *Cluster) Describe() string {

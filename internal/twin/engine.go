@@ -15,6 +15,11 @@ type EngineConfig struct {
 	// Blocks is the number of KV blocks that sequences can have, BlockTokens their
 	// size in tokens; 0 is 16.
 	Blocks, BlockTokens int
+	// Window is how many tokens the layers with a window see, 0 for a model without
+	// such layers. So many tokens as a block has then take FullBlocks for the layers
+	// that see everything, and WindowBlocks more until they are outside the window.
+	// FullBlocks may be 0, and there is no prefix cache then.
+	Window, FullBlocks, WindowBlocks int
 	// PrefixCache keeps full blocks for other sequences that begin alike.
 	PrefixCache bool
 	// Policy is whose scheduler it is; empty is VLLM.
@@ -74,6 +79,11 @@ type Engine struct {
 	cutKV   int64
 	growing int
 	reach   []int
+	// full and slide are what a block of tokens takes and what of it the window
+	// gives back, per both. shed[(p+tick) mod block] counts the decoding sequences
+	// of which a block of tokens leaves the window when that tick begins.
+	full, slide, per int
+	shed             []int
 
 	cancels  []*Seq
 	stepping bool
@@ -137,14 +147,28 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if err := cfg.checkPolicy(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkWindow(); err != nil {
+		return nil, err
+	}
 	e := &Engine{
 		cfg: cfg, kvPool: newPool(cfg.Blocks, cfg.BlockTokens, cfg.PrefixCache),
 		watermark: int(cfg.Watermark * float64(cfg.Blocks)), phase: make([]int, cfg.BlockTokens),
 		sglang: sglang{ratio: tokenRatio},
+		full:   cfg.FullBlocks, slide: cfg.WindowBlocks, per: cfg.FullBlocks + cfg.WindowBlocks,
 	}
+	e.weight, e.radix = e.full, cfg.Policy == SGLang
+	e.window = cfg.Window
 	if t, ok := cfg.Timer.(Windower); ok && t.Window() > 0 {
+		if cfg.Window != 0 && cfg.Window != t.Window() {
+			panic("BUG: a window for time and another for memory")
+		}
 		e.window = t.Window()
+	}
+	if e.window > 0 {
 		e.reach = make([]int, e.window+1)
+	}
+	if e.slide > 0 {
+		e.shed = make([]int, cfg.BlockTokens)
 	}
 	return e, nil
 }
@@ -156,7 +180,7 @@ func (e *Engine) Fits(prompt, output int) error {
 	if e.cfg.Policy != TRTLLM {
 		tokens-- // the last is never computed
 	}
-	if need := e.blocksOf(tokens); need > e.cfg.Blocks {
+	if need := e.cfg.most(tokens); need > e.cfg.Blocks {
 		return fmt.Errorf("%d prompt and %d output tokens need %d KV blocks of %d tokens, the engine has %d", prompt, output, need, e.block, e.cfg.Blocks)
 	}
 	// After a preemption the answer so far is computed like a prompt.
@@ -344,6 +368,8 @@ func (e *Engine) cut(computed int, sign int) {
 	if left := e.window - computed; left > 0 {
 		e.growing += sign
 		*e.reachAt(e.tick + int64(left)) += sign
+	} else if e.slide > 0 {
+		e.shed[e.inBlock(e.tick-int64(computed-e.window+1))] += sign
 	}
 }
 
@@ -355,7 +381,11 @@ func (e *Engine) grow() {
 	e.cutKV += int64(e.growing)
 	full := e.reachAt(e.tick)
 	e.growing -= *full
+	e.slides(*full, e.tick)
 	*full = 0
+	if e.slide > 0 {
+		e.giveBack(e.slide * e.shed[e.inBlock(e.tick)])
+	}
 }
 
 // scheduleRunning gives every running sequence its tokens, in order, and returns
@@ -375,10 +405,10 @@ func (e *Engine) scheduleRunning(now float64) (budget int, preempted bool) {
 		left -= s.planned
 		needed += e.blocksOf(s.computed+s.planned) - s.blocks
 	}
-	if left < 0 || needed > e.free {
+	if left < 0 || needed*e.per > e.free {
 		return e.scheduleTight(now)
 	}
-	e.use(needed)
+	e.use(needed * e.per)
 	for _, s := range e.chunks {
 		if s.planned > 0 {
 			s.blocks = e.blocksOf(s.computed + s.planned)
@@ -421,7 +451,7 @@ func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 			n = min(s.tokens()-s.computed, e.threshold(), budget)
 			need = e.blocksOf(s.computed+n) - s.blocks
 		}
-		for need > e.free {
+		for need*e.per > e.free {
 			victim, after := e.victim(), s.next
 			budget += e.unschedule(victim)
 			e.preempt(victim, now)
@@ -434,7 +464,7 @@ func (e *Engine) scheduleTight(now float64) (budget int, preempted bool) {
 				return budget, true
 			}
 		}
-		e.use(need)
+		e.use(need * e.per)
 		budget -= n
 		s.turn, s.took = e.tick+1, int32(need)
 		if s.state == chunking {
@@ -558,7 +588,7 @@ func (e *Engine) leave(s *Seq, resumes bool) {
 	}
 	e.changes++
 	e.sglang.full = false
-	e.release(s, s.blocks)
+	e.release(s, e.holding(s.blocks, s.computed))
 	s.blocks = 0
 }
 
@@ -569,9 +599,10 @@ func (e *Engine) owed(s *Seq) int {
 	case e.cfg.Policy == VLLM:
 		return 0
 	case s.state == decoding:
-		return s.most - e.blocksOf(s.context(e.tick))
+		c := s.context(e.tick)
+		return s.most - e.holding(e.blocksOf(c), c)
 	default:
-		return s.most - s.blocks
+		return s.most - e.holding(s.blocks, s.computed)
 	}
 }
 
@@ -635,17 +666,17 @@ func (e *Engine) scheduleWaiting(now float64, budget int) {
 		// The whole sequence must fit now, although only the chunk's blocks are
 		// taken: otherwise half-computed prompts would starve each other. Hits that
 		// nobody holds are free blocks like others.
-		s.most = e.blocksOf(total)
+		s.most = e.cfg.most(total)
 		if e.cfg.Policy == TRTLLM {
-			s.most = e.blocksOf(s.Prompt + s.limit())
+			s.most = e.cfg.most(s.Prompt + s.limit())
 		}
-		if want := s.most - hits + idle + keep; want > e.free {
+		if want := s.most - (hits-idle)*e.full + keep; want > e.free {
 			e.blocked, e.wanted, e.blockedWas = s, want, e.changes
 			return
 		}
 		e.admit(s, hits, n, now)
 		if e.cfg.Policy == TRTLLM {
-			e.promised += s.most - s.blocks
+			e.promised += e.owed(s)
 		}
 		e.cache(s, s.computed+n)
 		budget -= n
@@ -681,7 +712,7 @@ func (e *Engine) admit(s *Seq, hits, n int, now float64) {
 	}
 	s.computed, s.planned = hits*e.block, n
 	s.blocks = e.blocksOf(s.computed + n)
-	e.take(s.blocks - hits)
+	e.take(e.holding(s.blocks, s.computed) - hits*e.full)
 	e.changes++
 	e.addChunk(s)
 }
@@ -713,6 +744,9 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 	e.Counters.OutputTokens += int64(e.batch.Sampled)
 	e.Counters.ComputedTokens += int64(e.batch.Decodes)
 	for _, s := range e.plan {
+		if e.slide > 0 {
+			e.slideChunk(s)
+		}
 		s.computed += s.planned
 		s.Account.Steps++
 		e.Counters.ComputedTokens += int64(s.planned)
@@ -789,6 +823,9 @@ func (e *Engine) String() string {
 // startDecoding turns a sequence whose tokens are all computed into one that
 // makes a token per step; the first has just been sampled.
 func (e *Engine) startDecoding(s *Seq, now float64) {
+	if e.cfg.Policy == SGLang {
+		e.promised -= e.owed(s)
+	}
 	e.dropChunk(s)
 	if s.made == 0 {
 		s.Account.First = now

@@ -316,17 +316,35 @@ func TestAccountSumsToLatency(t *testing.T) {
 // check recounts everything that the engine keeps as sums.
 func check(t *rapid.T, e *Engine) {
 	held, decodes, kv := 0, 0, int64(0)
-	phase := make([]int, e.block)
+	phase, shed := make([]int, e.block), make([]int, len(e.shed))
+	// What a sequence sees of its window, token by token: the blocks of tokens of which
+	// the next token sees any, and those that come after them.
+	inWindow := func(blocks, computed int) int {
+		n := 0
+		for b := range blocks {
+			if (b+1)*e.block > computed-e.cfg.Window+1 {
+				n++
+			}
+		}
+		return n
+	}
 	for s := e.running.head; s != nil; s = s.next {
 		c := s.context(e.tick)
 		switch s.state {
 		case decoding:
 			decodes++
 			kv += int64(c)
-			held += e.blocksOf(c) - s.holds()
+			held += (e.blocksOf(c)-s.holds())*e.cfg.FullBlocks + inWindow(e.blocksOf(c), c)*e.cfg.WindowBlocks
 			phase[e.inBlock(e.tick+int64(e.block-c%e.block))]++
+			if e.slide > 0 && c >= e.cfg.Window {
+				at := int64(1)
+				for (c+int(at)-e.cfg.Window+1)%e.block != 0 {
+					at++
+				}
+				shed[e.inBlock(e.tick+at)]++
+			}
 		case chunking:
-			held += s.blocks - s.holds()
+			held += (s.blocks-s.holds())*e.cfg.FullBlocks + inWindow(s.blocks, c)*e.cfg.WindowBlocks
 			if s.blocks != e.blocksOf(c) {
 				t.Fatalf("chunking sequence holds %d blocks for %d tokens", s.blocks, c)
 			}
@@ -352,7 +370,7 @@ func check(t *rapid.T, e *Engine) {
 				for r := h.row; ; r = r.rest {
 					if !rows[r] {
 						rows[r] = true
-						held += r.n
+						held += r.n * e.weight
 					}
 					if r.text.to >= h.end {
 						break
@@ -368,8 +386,8 @@ func check(t *rapid.T, e *Engine) {
 	if held+e.free != e.cfg.Blocks {
 		t.Fatalf("blocks: %d held + %d free != %d", held, e.free, e.cfg.Blocks)
 	}
-	if decodes != e.decodes || kv != e.kv || !slices.Equal(phase, e.phase) || len(e.finish) != decodes {
-		t.Fatalf("sums: decodes %d/%d kv %d/%d phase %v/%v heap %d", e.decodes, decodes, e.kv, kv, e.phase, phase, len(e.finish))
+	if decodes != e.decodes || kv != e.kv || !slices.Equal(phase, e.phase) || !slices.Equal(shed, e.shed) || len(e.finish) != decodes {
+		t.Fatalf("sums: decodes %d/%d kv %d/%d phase %v/%v shed %v/%v heap %d", e.decodes, decodes, e.kv, kv, e.phase, phase, e.shed, shed, len(e.finish))
 	}
 	if e.running.n > e.cfg.MaxNumSeqs {
 		t.Fatalf("%d running of at most %d", e.running.n, e.cfg.MaxNumSeqs)
@@ -403,6 +421,13 @@ func TestConservation(t *testing.T) {
 		}
 		cfg.ByPriority = cfg.Policy == VLLM && rapid.Bool().Draw(t, "by priority")
 		cfg.Blocks = cfg.Blocks * blockTokens / cfg.BlockTokens
+		cfg.WholePrompts = rapid.IntRange(0, 4).Draw(t, "whole prompts") == 0
+		if rapid.IntRange(0, 2).Draw(t, "windows") == 0 {
+			cfg.Window = rapid.IntRange(1, 60).Draw(t, "window")
+			cfg.FullBlocks, cfg.WindowBlocks = rapid.IntRange(0, 3).Draw(t, "full"), rapid.IntRange(1, 4).Draw(t, "in windows")
+			cfg.PrefixCache = cfg.PrefixCache && cfg.FullBlocks > 0
+			cfg.Blocks *= rapid.IntRange(1, cfg.FullBlocks+cfg.WindowBlocks).Draw(t, "times")
+		}
 		e, err := NewEngine(cfg)
 		if err != nil {
 			t.Fatal(err)

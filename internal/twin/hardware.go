@@ -228,17 +228,55 @@ func (l *Layout) windowBytes() float64 {
 	return l.shard(a.windowKVHeads()) * float64(a.HeadDim+a.valueDim()) * l.bytesPerKV()
 }
 
+// kvShares is how the memory of a token's keys and values on one device divides: so
+// many shares of so many bytes for the layers that see everything, and so many for
+// those with a window, which give them back when the token is outside. Without
+// windows it is one share.
+//
+// vLLM makes groups of as many layers as there are of the rarer kind and lets each
+// take its blocks from one pool; the last group of a kind may be short of layers and
+// takes as much all the same. The other engines have a pool for each kind, in which
+// nothing is lost. Layers that see chunks keep everything: vLLM's default for them
+// (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is 0, spring 2026).
+func (l *Layout) kvShares() (full, window int, bytes float64) {
+	m := l.Model
+	sliding := m.Attention.WindowLayers
+	all := m.Layers - sliding
+	stages := float64(l.PP)
+	if sliding == 0 || m.Attention.Chunked {
+		return 1, 0, (float64(all)*l.kvLayerBytes() + float64(sliding)*l.windowBytes()) / stages
+	}
+	if all == 0 {
+		return 0, 1, float64(sliding) * l.windowBytes() / stages
+	}
+	// Layers of the two kinds can differ in size, by a ratio of small numbers.
+	f, w := int(l.kvLayerBytes()), int(l.windowBytes())
+	d := gcd(f, w)
+	bytes = float64(d)
+	if Policy(l.Engine.Policy) == VLLM {
+		group := min(all, sliding)
+		full, window, bytes = (all+group-1)/group*(f/d), (sliding+group-1)/group*(w/d), bytes*float64(group)
+	} else {
+		full, window = all*(f/d), sliding*(w/d)
+	}
+	d = gcd(full, window)
+	return full / d, window / d, bytes * float64(d) / stages
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // kvTokenBytes is the memory of one token on one device: of a sequence as long as
 // the model allows, whose layers with a window keep only that and the tokens of
 // one step.
 func (l *Layout) kvTokenBytes() float64 {
-	m := l.Model
-	w := m.Attention.WindowLayers
-	kept := 1.0
-	if w > 0 && !m.Attention.Chunked {
-		kept = min(1, float64(m.Attention.Window+l.MaxNumBatchedTokens)/float64(m.Context))
-	}
-	return (float64(m.Layers-w)*l.kvLayerBytes() + float64(w)*kept*l.windowBytes()) / float64(l.PP)
+	full, window, bytes := l.kvShares()
+	kept := min(1, float64(l.Model.Attention.Window+l.MaxNumBatchedTokens)/float64(l.Model.Context))
+	return bytes * (float64(full) + float64(window)*kept)
 }
 
 // Check fills the zero numbers and returns what makes the layout impossible, with
@@ -397,7 +435,7 @@ func divisors(n int) string {
 type Memory struct {
 	Usable, Weights, Activations, Other float64
 	// KVTokens is the number of tokens whose keys and values fit what is left, over
-	// all DP ranks.
+	// all DP ranks; with windows, of sequences as long as the model allows.
 	KVTokens int
 }
 
@@ -410,13 +448,18 @@ func (l *Layout) Memory() (Memory, error) { return l.memory() }
 func (l *Layout) memory() (Memory, error) {
 	mem := l.divideMemory()
 	if mem.KVTokens < blockTokens {
-		left := mem.Usable - mem.Weights - mem.Activations - mem.Other
-		return mem, fmt.Errorf(
-			"%s in %s does not fit %d x %s: of %.1f GiB on each the engine may use %.1f GiB, weights take %.1f GiB, activations %.1f GiB, graphs and libraries %.1f GiB, which leaves %.1f GiB for keys and values; %s",
-			l.Model.Name, l.Precision, l.Devices(), l.GPU.Name, l.GPU.MemoryGiB.V, mem.Usable/gib, mem.Weights/gib,
-			mem.Activations/gib, mem.Other/gib, left/gib, l.fitHint())
+		return mem, l.tooSmall(mem)
 	}
 	return mem, nil
+}
+
+// tooSmall is the error of a model that does not fit, with where the memory goes.
+func (l *Layout) tooSmall(mem Memory) error {
+	left := mem.Usable - mem.Weights - mem.Activations - mem.Other
+	return fmt.Errorf(
+		"%s in %s does not fit %d x %s: of %.1f GiB on each the engine may use %.1f GiB, weights take %.1f GiB, activations %.1f GiB, graphs and libraries %.1f GiB, which leaves %.1f GiB for keys and values; %s",
+		l.Model.Name, l.Precision, l.Devices(), l.GPU.Name, l.GPU.MemoryGiB.V, mem.Usable/gib, mem.Weights/gib,
+		mem.Activations/gib, mem.Other/gib, left/gib, l.fitHint())
 }
 
 func (l *Layout) divideMemory() Memory {

@@ -30,13 +30,29 @@ type span struct {
 //     forgotten before its beginning. A hit takes its blocks out of the queue.
 //   - Equal blocks that were computed beside each other stay two blocks; the
 //     elder one is found.
+//
+// SGLang's radix tree (radix) differs in three things:
+//
+//   - Blocks without text are taken first, whenever they became free.
+//   - Who computed what is known already holds the known blocks, and its own are
+//     free.
+//   - What was looked at least lately is forgotten first: finding a prefix puts it at
+//     the tail of the queue, also when there was no room to go on with it.
+//
+// One thing is finer than there: of the text that is forgotten next only as much goes
+// as is wanted, from its end, where SGLang drops the stretch that was added at once.
 type kvPool struct {
 	block   int
 	caching bool
+	radix   bool
 	// free is the number of blocks in the queue, less debt: those that were taken
 	// from its head and have not been unlinked yet. Putting that off until somebody
 	// looks a prefix up makes a step's blocks one subtraction.
 	free, debt int
+	// weight is how many blocks of the memory a cached block of tokens takes: 1
+	// but for models with windows, of which only the layers that see everything keep
+	// what they have.
+	weight int
 
 	head, tail *row
 	index      map[uint64]*passage
@@ -67,7 +83,7 @@ type passage struct {
 // together. A row of the queue with no text has nothing cached in it.
 type row struct {
 	text *passage
-	n    int // blocks
+	n    int // blocks of tokens with a text, else blocks of the memory
 	// holders is the number of sequences that hold it, 0 when it is in the queue.
 	holders int
 	// rest is what was split off its end, for those who held it then.
@@ -99,7 +115,7 @@ type found struct {
 }
 
 func newPool(blocks, block int, caching bool) kvPool {
-	p := kvPool{block: block, caching: caching, free: blocks}
+	p := kvPool{block: block, caching: caching, free: blocks, weight: 1}
 	if caching {
 		p.reset()
 	}
@@ -118,7 +134,9 @@ func (p *kvPool) blocksOf(tokens int) int { return (tokens + p.block - 1) / p.bl
 
 // take takes n blocks, which must be free, from the head of the queue.
 func (p *kvPool) take(n int) {
-	p.free -= n
+	if p.free -= n; p.free < 0 {
+		panic("BUG: more blocks are taken than are free")
+	}
 	p.debt += n
 }
 
@@ -318,7 +336,7 @@ func (p *kvPool) acquire(s *Seq) {
 		e := t.copies[0]
 		if e.holders == 0 {
 			p.unlink(e)
-			p.free -= e.n
+			p.free -= e.n * p.weight
 		}
 		e.holders++
 		q.held = append(q.held, holding{e, t.to})
@@ -327,9 +345,28 @@ func (p *kvPool) acquire(s *Seq) {
 	q.at.skip(s, q.cached*p.block)
 }
 
+// touch puts what the last lookup found at the tail of the queue, as far as nobody
+// holds it.
+func (p *kvPool) touch() {
+	for i := len(p.path) - 1; i >= 0; i-- {
+		t := p.path[i].text
+		if n := p.path[i].blocks; n < t.to-t.from {
+			t = p.split(t, n)
+		}
+		if e := t.copies[0]; e.holders == 0 {
+			p.unlink(e)
+			p.push(e, e.n)
+		}
+	}
+	p.path = p.path[:0]
+}
+
 // register caches the blocks of s up to the upto-th, which s has taken and which
 // are full.
 func (p *kvPool) register(s *Seq, upto int) {
+	if p.radix {
+		p.settle() // what should be gone is not to be found
+	}
 	q := p.sit(s)
 	for q.cached < upto {
 		serial := s.root()
@@ -347,8 +384,20 @@ func (p *kvPool) register(s *Seq, upto int) {
 			if n < t.to-t.from {
 				t = p.split(t, n)
 			}
-			e := &row{text: t, n: n, holders: 1}
-			t.copies = append(t.copies, e)
+			var e *row
+			if p.radix {
+				e = t.copies[0]
+				if e.holders == 0 {
+					p.unlink(e)
+					p.free -= n * p.weight
+				}
+				e.holders++
+				p.free += n * p.weight
+				p.push(nil, n*p.weight)
+			} else {
+				e = &row{text: t, n: n, holders: 1}
+				t.copies = append(t.copies, e)
+			}
 			q.held = append(q.held, holding{e, t.to})
 			q.text, q.cached = t, t.to
 			continue
@@ -382,14 +431,14 @@ func (p *kvPool) register(s *Seq, upto int) {
 	}
 }
 
-// release takes back what s holds: blocks in all, the cached ones and those that
-// are not.
+// release takes back what s holds: blocks of the memory in all, for cached tokens
+// and for others.
 func (p *kvPool) release(s *Seq, blocks int) {
 	p.free += blocks
 	if !p.caching {
 		return
 	}
-	p.push(nil, blocks-s.holds())
+	p.push(nil, blocks-s.holds()*p.weight)
 	q := s.seat
 	if q == nil {
 		return
@@ -410,7 +459,7 @@ func (p *kvPool) letGo(e *row, end int) {
 		p.letGo(e.rest, end)
 	}
 	if e.holders--; e.holders > 0 {
-		p.free -= e.n
+		p.free -= e.n * p.weight
 		return
 	}
 	e.rest = nil
@@ -420,6 +469,11 @@ func (p *kvPool) letGo(e *row, end int) {
 // push puts an extent, or n blocks without text, at the tail of the queue.
 func (p *kvPool) push(e *row, n int) {
 	if n == 0 {
+		return
+	}
+	if e == nil && p.radix {
+		p.settle() // not with blocks that came later
+		p.pushFront(n)
 		return
 	}
 	if e == nil {
@@ -436,6 +490,21 @@ func (p *kvPool) push(e *row, n int) {
 		p.tail.next = e
 	}
 	p.tail = e
+}
+
+// pushFront puts n blocks without text at the head of the queue.
+func (p *kvPool) pushFront(n int) {
+	if p.head != nil && p.head.text == nil {
+		p.head.n += n
+		return
+	}
+	e := &row{n: n, next: p.head}
+	if p.head == nil {
+		p.tail = e
+	} else {
+		p.head.prev = e
+	}
+	p.head = e
 }
 
 func (p *kvPool) unlink(e *row) {
@@ -456,12 +525,18 @@ func (p *kvPool) unlink(e *row) {
 func (p *kvPool) settle() {
 	for p.debt > 0 {
 		e := p.head
-		n := min(p.debt, e.n)
-		p.debt -= n
 		if e.text != nil {
+			n := min((p.debt+p.weight-1)/p.weight, e.n)
 			p.evict(e, n)
+			if p.debt -= n * p.weight; p.debt < 0 {
+				// The last block of tokens was more than was wanted.
+				p.pushFront(-p.debt)
+				p.debt = 0
+			}
 			continue
 		}
+		n := min(p.debt, e.n)
+		p.debt -= n
 		if e.n -= n; e.n == 0 {
 			p.unlink(e)
 		}

@@ -117,7 +117,9 @@ func checkPool(t interface{ Fatalf(string, ...any) }, p *kvPool, blocks int, hel
 	p.settle()
 	n := 0
 	for e := p.head; e != nil; e = e.next {
-		n += e.n
+		if n += e.n; e.text != nil {
+			n += e.n * (p.weight - 1)
+		}
 		if e.holders != 0 || e.n < 1 || e.next != nil && e.next.prev != e || e.next == nil && p.tail != e {
 			t.Fatalf("queue: row of %d blocks with %d holders", e.n, e.holders)
 		}
@@ -303,6 +305,168 @@ func TestPrefixCacheAgainstSingleBlocks(t *testing.T) {
 		checkPool(t, &p, blocks, nil)
 		if p.free != blocks || p.Evicted != ref.evicted {
 			t.Fatalf("at the end %d of %d blocks are free, %d evicted (single blocks %d)", p.free, blocks, p.Evicted, ref.evicted)
+		}
+	})
+}
+
+// radixTree is SGLang's prefix cache token by token (or page by page), written from
+// what its tree does: a node per block of text with the last time it was looked at.
+type radixTree struct {
+	free    int
+	nodes   map[string]*radixNode
+	now     int
+	evicted int64
+}
+
+type radixNode struct{ holders, looked, depth int }
+
+func (r *radixTree) idle() (n int) {
+	for _, x := range r.nodes {
+		if x.holders == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// take evicts when nothing is free: what was looked at least lately, the end of a
+// text before its beginning.
+func (r *radixTree) take(n int) {
+	for range n {
+		if r.free > 0 {
+			r.free--
+			continue
+		}
+		oldest := ""
+		for h, x := range r.nodes {
+			if o := r.nodes[oldest]; x.holders == 0 && (o == nil || x.looked < o.looked || x.looked == o.looked && x.depth > o.depth) {
+				oldest = h
+			}
+		}
+		delete(r.nodes, oldest)
+		r.evicted++
+	}
+}
+
+func TestRadixCacheAgainstSingleBlocks(t *testing.T) {
+	spell := &blockwise{}
+	rapid.Check(t, func(t *rapid.T) {
+		block, blocks := rapid.IntRange(1, 3).Draw(t, "block"), rapid.IntRange(4, 40).Draw(t, "blocks")
+		spell.block = block
+		p := newPool(blocks, block, true)
+		p.radix = true
+		ref := &radixTree{free: blocks, nodes: map[string]*radixNode{}}
+		type running struct {
+			seq                    *Seq
+			tokens, blocks, cached int
+		}
+		var all []*running
+		register := func(r *running) {
+			upto := r.tokens / block
+			p.register(r.seq, upto)
+			for i, h := range spell.hashes(r.seq, upto)[r.cached:] {
+				if x := ref.nodes[h]; x != nil {
+					x.holders++
+					ref.free++
+				} else {
+					ref.nodes[h] = &radixNode{holders: 1, depth: r.cached + i}
+				}
+			}
+			r.cached = upto
+		}
+		leave := func(i int) {
+			r := all[i]
+			all = slices.Delete(all, i, i+1)
+			p.release(r.seq, r.blocks)
+			ref.now++
+			for _, h := range spell.hashes(r.seq, r.cached) {
+				ref.nodes[h].holders--
+				ref.nodes[h].looked = ref.now
+			}
+			ref.free += r.blocks - r.cached
+		}
+		grow := func(r *running, n int) {
+			if need := p.blocksOf(r.tokens+n) - r.blocks; need <= p.free {
+				p.take(need)
+				ref.take(need)
+				r.tokens += n
+				r.blocks += need
+			}
+		}
+		answers := uint64(1000)
+		for range rapid.IntRange(1, 60).Draw(t, "actions") {
+			switch rapid.IntRange(0, 6).Draw(t, "action") {
+			case 0, 1, 2:
+				answers++
+				s := &Seq{Answer: answers}
+				for range rapid.IntRange(1, 4).Draw(t, "parts") {
+					n := rapid.IntRange(0, 3*block).Draw(t, "tokens")
+					s.Content = append(s.Content, Extent{uint64(rapid.IntRange(1, 3).Draw(t, "text")), n})
+					s.Prompt += n
+				}
+				if s.Prompt == 0 {
+					continue
+				}
+				hits, idle := p.lookup(s, (s.Prompt-1)/block)
+				want, wantIdle := 0, 0
+				hashes := spell.hashes(s, (s.Prompt-1)/block)
+				for _, h := range hashes {
+					x := ref.nodes[h]
+					if x == nil {
+						break
+					}
+					want++
+					if x.holders == 0 {
+						wantIdle++
+					}
+				}
+				if hits != want || idle != wantIdle {
+					t.Fatalf("hit %d blocks, %d idle; single blocks %d and %d", hits, idle, want, wantIdle)
+				}
+				if p.blocksOf(s.Prompt)-hits+idle > p.free || rapid.IntRange(0, 3).Draw(t, "waits") == 0 {
+					p.touch()
+					ref.now++
+					for _, h := range hashes[:hits] {
+						ref.nodes[h].looked = ref.now
+					}
+					continue
+				}
+				p.acquire(s)
+				for _, h := range hashes[:hits] {
+					ref.nodes[h].holders++
+				}
+				r := &running{seq: s, tokens: hits * block, blocks: hits, cached: hits}
+				grow(r, s.Prompt-r.tokens)
+				if rapid.Bool().Draw(t, "cached") {
+					register(r)
+				}
+				all = append(all, r)
+			case 3:
+				if len(all) > 0 {
+					grow(rapid.SampledFrom(all).Draw(t, "grows"), rapid.IntRange(1, 2*block).Draw(t, "more"))
+				}
+			default:
+				if len(all) > 0 {
+					i := rapid.IntRange(0, len(all)-1).Draw(t, "leaves")
+					if rapid.Bool().Draw(t, "cached") {
+						register(all[i])
+					}
+					leave(i)
+				}
+			}
+			if p.free != ref.free+ref.idle() {
+				t.Fatalf("%d blocks free, single blocks %d and %d idle", p.free, ref.free, ref.idle())
+			}
+			if rapid.Bool().Draw(t, "look") {
+				var seqs []*Seq
+				for _, r := range all {
+					seqs = append(seqs, r.seq)
+				}
+				checkPool(t, &p, blocks, seqs)
+				if p.Evicted != ref.evicted {
+					t.Fatalf("%d blocks evicted, single blocks %d", p.Evicted, ref.evicted)
+				}
+			}
 		}
 	})
 }

@@ -18,9 +18,7 @@ type Policy string
 // prompts to compute that fit, nobody decodes. What running sequences will still
 // need is estimated as a share of their limits, a share that shrinks as long as
 // all goes well; when it was too small, sequences with the shortest answers lose
-// theirs ("retraction"). Two things differ from SGLang's own cache: equal texts
-// that were computed at the same time stay two copies, and what is forgotten
-// first is what was let go first, not what was looked at least lately.
+// theirs ("retraction"). Its cache is a radix tree (kvPool).
 const (
 	VLLM   Policy = "vllm"
 	TRTLLM Policy = "trtllm"
@@ -91,11 +89,11 @@ func (e *Engine) scheduleSGLang(now float64) {
 		e.alone = true
 		return
 	}
-	if needed := e.phase[e.inBlock(e.tick)]; needed > e.free {
+	if e.needed() > e.free {
 		e.retract(now)
 		e.preempted = true
 	}
-	e.use(e.phase[e.inBlock(e.tick)])
+	e.use(e.needed())
 }
 
 // schedulePrompts gives the step's tokens to the prompt that was cut short by the
@@ -109,21 +107,21 @@ func (e *Engine) schedulePrompts(now float64) {
 	ratio := e.sglang.ratioNow(e.tick)
 	for s := e.running.head; s != nil; s = s.next {
 		if s.state == decoding {
-			left -= int(ratio * float64(s.expected(int(e.tick-s.base))))
+			left -= e.worth(s.context(e.tick), int(ratio*float64(s.expected(int(e.tick-s.base)))))
 		}
 	}
 	reserve := func(s *Seq, n int) {
 		budget -= n
-		left -= (n+e.block-1)/e.block*e.block + e.block
+		left -= e.worth(s.computed, (n+e.block-1)/e.block*e.block+e.block)
 		if s.computed+n == s.tokens() {
-			left -= s.expected(s.made)
+			left -= e.worth(s.tokens(), s.expected(s.made))
 		}
 	}
 	for _, s := range e.chunks {
 		s.planned = min(s.tokens()-s.computed, budget)
 		need := e.blocksOf(s.computed+s.planned) - s.blocks
-		e.use(need)
-		e.promised -= need
+		e.use(need * e.per)
+		e.promised -= need * e.per
 		s.blocks += need
 		reserve(s, s.planned)
 		e.addChunk(s)
@@ -136,28 +134,37 @@ func (e *Engine) schedulePrompts(now float64) {
 		s := e.waiting.head
 		hits, idle := e.find(s)
 		rest := s.tokens() - hits*e.block
-		s.most = e.blocksOf(s.tokens())
+		s.most = e.cfg.most(s.tokens())
 		// Alone, a sequence runs if it can at all, whatever it may come to.
-		estimate := rest+s.expected(s.made)+e.block < left-idle*e.block || e.running.n == 0
-		if !estimate || s.most-hits+idle > e.free-e.promised {
+		estimate := e.worth(hits*e.block, rest+s.expected(s.made)+e.block) < left-idle*e.block*e.full || e.running.n == 0
+		if !estimate || s.most-(hits-idle)*e.full > e.free-e.promised {
 			e.sglang.full = true
+			e.look(hits)
 			return
 		}
 		n := min(rest, budget)
 		if e.cfg.WholePrompts && n < rest {
+			e.look(hits)
 			return
 		}
 		e.admit(s, hits, n, now)
-		e.promised += s.most - s.blocks
-		left -= idle * e.block
+		e.promised += e.owed(s)
+		left -= idle * e.block * e.full
 		reserve(s, n)
+	}
+}
+
+// look notes that a prefix of so many blocks was found, although its sequence waits.
+func (e *Engine) look(hits int) {
+	if hits > 0 {
+		e.touch()
 	}
 }
 
 // retract takes the memory of the sequences with the shortest answers (of equal
 // ones that with the longest prompt, then the latest) until the others can go on.
 func (e *Engine) retract(now float64) {
-	for first := true; first || e.phase[e.inBlock(e.tick)] > e.free; first = false {
+	for first := true; first || e.needed() > e.free; first = false {
 		var v *Seq
 		for s := e.running.head; s != nil; s = s.next {
 			if s.state != decoding {

@@ -190,6 +190,64 @@ func TestPrefixCacheDecisions(t *testing.T) {
 				"d1 | b#1. | free 10",
 			},
 		},
+		{
+			name: "sglang: blocks without text are taken before what is cached",
+			rule: "evict only when too few slots are free",
+			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 100, Blocks: 4, Policy: SGLang},
+			do: func(tr *trace) {
+				tr.texts("a", 1, Extent{1, 16})
+				tr.steps(1)
+				tr.submit("x", 16, 1)
+				tr.steps(1)
+				tr.submit("y", 48, 1)
+				tr.steps(1)
+				tr.texts("b", 1, Extent{1, 16}, Extent{2, 4})
+				tr.steps(1)
+			},
+			want: []string{
+				"d0 a:16+0 | a#0. | free 4",
+				"d0 x:16+0 | x#0. | free 4",
+				"d0 y:48+0 | y#0. | free 4",
+				"d0 b:4+16 | b#0. | free 4",
+			},
+		},
+		{
+			name: "sglang: equal texts of one step become one",
+			rule: "inserting what the tree has frees the request's own slots",
+			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 100, Blocks: 10, Policy: SGLang},
+			do: func(tr *trace) {
+				tr.texts("a", 3, Extent{1, 32})
+				tr.texts("b", 3, Extent{1, 32})
+				tr.steps(3)
+			},
+			want: []string{
+				"d0 a:32+0 b:32+0 | a#0 b#0 | free 8",
+				"d2 | a#1 b#1 | free 6",
+				"d2 | a#2. b#2. | free 10",
+			},
+		},
+		{
+			name: "sglang: what was looked at least lately is forgotten",
+			rule: "leaves are evicted by last access; matching a prefix is an access, whether it is admitted or not",
+			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 100, Blocks: 6, Policy: SGLang},
+			do: func(tr *trace) {
+				tr.texts("a", 1, Extent{1, 16})
+				tr.steps(1)
+				tr.texts("b", 1, Extent{2, 16})
+				tr.steps(1)
+				tr.submit("r", 48, 20)
+				tr.steps(1)
+				tr.texts("w", 1, Extent{1, 16}, Extent{3, 60})
+				tr.steps(20)
+				tr.lines = tr.lines[21:]
+			},
+			// r takes three blocks and the last free one, so w waits, but has looked at a's.
+			// At 65 tokens r takes b's.
+			want: []string{
+				"d1 | r#19. | free 6",
+				"d0 w:60+16 | w#0. | free 6",
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

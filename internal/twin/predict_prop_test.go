@@ -46,10 +46,17 @@ func drawScenario(t *rapid.T) *PredictConfig {
 	}
 	if blocks := rapid.SampledFrom([]int{0, 0, 60, 200}).Draw(t, "blocks"); blocks > 0 {
 		cl.Engine.Blocks = blocks
-		cl.Context = min(cl.Context, blocks*blockTokens)
 	}
 	if tight {
-		cl.Engine.Blocks, cl.Context = 60, min(cl.Context, 60*blockTokens)
+		cl.Engine.Blocks = 60
+	}
+	if rapid.IntRange(0, 3).Draw(t, "windows") == 0 && cl.Engine.Window == 0 {
+		if w := cl.Engine.Timer.(*Roofline).Window(); w > 0 {
+			cl.Engine.Window = w
+		} else {
+			cl.Engine.Window = rapid.IntRange(1, 200).Draw(t, "window")
+		}
+		cl.Engine.FullBlocks, cl.Engine.WindowBlocks = rapid.IntRange(0, 3).Draw(t, "full"), rapid.IntRange(1, 5).Draw(t, "in windows")
 	}
 	cl.Engine.Policy = rapid.SampledFrom([]Policy{VLLM, VLLM, TRTLLM, SGLang}).Draw(t, "policy")
 	cl.Engine.PrefixCache = rapid.Bool().Draw(t, "prefix cache")
@@ -57,8 +64,14 @@ func drawScenario(t *rapid.T) *PredictConfig {
 	if size := rapid.SampledFrom([]int{0, 0, 1, 7, 64}).Draw(t, "block"); size > 0 {
 		cl.Engine.BlockTokens = size
 		cl.Engine.Blocks = max(1, cl.Engine.Blocks*blockTokens/size)
-		cl.Context = min(cl.Context, cl.Engine.Blocks*size)
 	}
+	if e := &cl.Engine; e.Window > 0 {
+		e.PrefixCache = e.PrefixCache && e.FullBlocks > 0
+		if e.Blocks < 1000 {
+			e.Blocks *= max(2, (e.FullBlocks+e.WindowBlocks)/2)
+		}
+	}
+	cl.Context = min(cl.Context, cl.Engine.Longest())
 	dist := func(name string, longest int) random.Dist {
 		n := rapid.IntRange(1, longest).Draw(t, name)
 		switch rapid.IntRange(0, 2).Draw(t, name+" kind") {

@@ -76,6 +76,9 @@ func (e *Engine) Ahead() int64 {
 			}
 		}
 	}
+	if e.slide > 0 {
+		return e.aheadSliding(n)
+	}
 	// As many steps as a block has tokens take a block for each sequence. The first step has its own.
 	per, size := int64(e.decodes), int64(e.block)
 	if blocks := ((n-1)/size + 1) * per; blocks > int64(e.free) {
@@ -102,14 +105,19 @@ func (e *Engine) Leap(n int64) {
 	if more == 0 {
 		return
 	}
-	blocks := more / int64(e.block) * int64(e.decodes)
-	for i := range more % int64(e.block) {
-		blocks += int64(e.phase[e.inBlock(e.tick+1+i)])
+	if e.slide > 0 {
+		e.slides(*e.reachAt(e.tick + 1), e.tick+1)
+		e.leapSliding(more)
+	} else {
+		blocks := more / int64(e.block) * int64(e.decodes)
+		for i := range more % int64(e.block) {
+			blocks += int64(e.phase[e.inBlock(e.tick+1+i)])
+		}
+		if blocks > int64(e.free) {
+			panic("BUG: a leap beyond the memory: " + e.String())
+		}
+		e.use(int(blocks))
 	}
-	if blocks > int64(e.free) {
-		panic("BUG: a leap beyond the memory: " + e.String())
-	}
-	e.use(int(blocks))
 	if e.window > 0 {
 		*e.reachAt(e.tick + 1) = 0
 		e.growing = e.batch.Growing

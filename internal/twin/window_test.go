@@ -141,3 +141,170 @@ func TestPairsOfTokens(t *testing.T) {
 		}
 	})
 }
+
+// drawWindows is an engine whose sequences give back what leaves their window.
+func drawWindows(t *rapid.T) EngineConfig {
+	seqs := rapid.IntRange(1, 8).Draw(t, "max seqs")
+	cfg := EngineConfig{
+		Timer: FixedStep(time.Millisecond), MaxNumSeqs: seqs,
+		MaxNumBatchedTokens: rapid.IntRange(seqs, 100).Draw(t, "budget"), BlockTokens: rapid.SampledFrom([]int{16, 5, 1}).Draw(t, "block"),
+		Policy: rapid.SampledFrom([]Policy{VLLM, VLLM, TRTLLM, SGLang}).Draw(t, "policy"), PrefixCache: rapid.Bool().Draw(t, "prefix cache"),
+		Window:     rapid.IntRange(1, 60).Draw(t, "window"),
+		FullBlocks: rapid.IntRange(0, 3).Draw(t, "full"), WindowBlocks: rapid.IntRange(1, 4).Draw(t, "in windows"),
+		WholePrompts: rapid.IntRange(0, 3).Draw(t, "whole prompts") == 0,
+	}
+	cfg.PrefixCache = cfg.PrefixCache && cfg.FullBlocks > 0
+	cfg.Blocks = rapid.IntRange(100, 500).Draw(t, "tokens") * (cfg.FullBlocks + cfg.WindowBlocks) / cfg.BlockTokens
+	cfg.Blocks = max(cfg.Blocks, 1)
+	return cfg
+}
+
+// An engine that skips rows of steps has the blocks and admits the sequences of one
+// that takes them one by one.
+func TestLeapsGiveBackWindows(t *testing.T) {
+	leaps := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawWindows(t)
+		var engines [2]*Engine
+		for i := range engines {
+			e, err := NewEngine(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			engines[i] = e
+		}
+		leaping, stepping := engines[0], engines[1]
+		now := 0.0
+		turn := func() bool {
+			length, ok := leaping.Begin(now)
+			if _, other := stepping.Begin(now); other != ok {
+				t.Fatalf("idle: %v and %v", ok, other)
+			}
+			if !ok {
+				return false
+			}
+			n := leaping.Ahead()
+			leaping.Leap(n)
+			for range n - 1 {
+				if len(stepping.batch.Chunks) > 0 || stepping.preempted {
+					t.Fatalf("a step of %d in a row has chunks or a preemption: %v", n, stepping)
+				}
+				now += length
+				stepping.End(now, nil)
+				if len(stepping.Done()) > 0 {
+					t.Fatalf("a step of %d in a row finishes somebody", n)
+				}
+				stepping.Begin(now)
+				leaps++
+			}
+			now += length
+			leaping.End(now, nil)
+			stepping.End(now, nil)
+			a, b := leaping, stepping
+			if a.free != b.free || a.tick != b.tick || a.promised != b.promised || a.Counters != b.Counters || a.Load() != b.Load() || a.batch.KV != b.batch.KV {
+				t.Fatalf("after %d steps:\n%v %+v\n%v %+v", n, a, a.Counters, b, b.Counters)
+			}
+			return true
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "turns") {
+			if rapid.Bool().Draw(t, "submit") {
+				prompt, output := rapid.IntRange(1, 90).Draw(t, "prompt"), rapid.IntRange(1, 150).Draw(t, "output")
+				content := rapid.IntRange(0, prompt).Draw(t, "shared")
+				if leaping.Fits(prompt, output) != nil {
+					continue
+				}
+				for _, e := range engines {
+					e.Submit(&Seq{Prompt: prompt, Output: output, Content: []Extent{{1, content}}, Account: Account{Arrival: now}})
+				}
+			}
+			turn()
+		}
+		for n := 0; turn(); n++ {
+			if n > 100_000 {
+				t.Fatalf("does not end: %v", leaping)
+			}
+			check(t, leaping)
+		}
+		if leaping.free != cfg.Blocks {
+			t.Fatalf("at the end: %v", leaping)
+		}
+	})
+	if leaps < 1000 {
+		t.Errorf("%d steps skipped", leaps)
+	}
+}
+
+// Memory stops growing at the window: two blocks of 16 hold the 16 tokens that are
+// seen, wherever they begin, and the layers that see everything go on.
+func TestWindowBoundsMemory(t *testing.T) {
+	tests := []struct {
+		name   string
+		cfg    EngineConfig
+		most   int // blocks
+		steady int
+	}{
+		// 30 + 470 tokens are 32 blocks of tokens, the last token of all is never
+		// computed. The 31st computed token moves the first block out of a window of 16,
+		// the 33rd needs a third.
+		{"all", EngineConfig{Window: 16, WindowBlocks: 1}, 2, 2},
+		{"half", EngineConfig{Window: 16, FullBlocks: 1, WindowBlocks: 1}, 34, 34},
+		// A window of 100 begins 7 blocks before the one it ends in, but in the last
+		// step, which sees tokens 400 to 499, it begins with one.
+		{"most", EngineConfig{Window: 100, FullBlocks: 1, WindowBlocks: 5}, 32 + 5*8, 32 + 5*7},
+		{"none", EngineConfig{}, 32, 32},
+	}
+	for _, tt := range tests {
+		tt.cfg.MaxNumSeqs, tt.cfg.MaxNumBatchedTokens, tt.cfg.Blocks = 1, 30, 1000
+		e := newTestEngine(t, tt.cfg)
+		e.Submit(&Seq{Prompt: 30, Output: 471})
+		most, last := 0, 0
+		for now := 0.0; ; now += 1e6 {
+			if _, ok := e.Begin(now); !ok {
+				break
+			}
+			last = e.cfg.Blocks - e.free
+			most = max(most, last)
+			e.End(now, nil)
+		}
+		if most != tt.most || last != tt.steady {
+			t.Errorf("%s: %d blocks at most, %d in the last step, want %d and %d", tt.name, most, last, tt.most, tt.steady)
+		}
+		if e.free != 1000 {
+			t.Errorf("%s: %d blocks free in the end", tt.name, e.free)
+		}
+	}
+}
+
+// The catalogue's models with windows hold what their layers need: shares of a block
+// by groups of layers, and contexts as long as the memory allows.
+func TestSharesOfWindows(t *testing.T) {
+	tests := []struct {
+		model, engine string
+		full, window  int
+		bytes         float64
+	}{
+		// 18 and 18 layers of 8 heads of 64, keys and values in bf16.
+		{"gpt-oss-120b", "vllm", 1, 1, 18 * 2048},
+		// 10 of 62 layers see everything: six groups of 10 for the 52 others, the last not full.
+		{"gemma-3-27b", "vllm", 1, 6, 10 * 8192},
+		{"gemma-3-27b", "sglang", 5, 26, 2 * 8192},
+		{"gemma-3-12b", "vllm", 1, 5, 8 * 8192},
+		// 9 layers of 4 heads of 192 + 128, 39 of 8.
+		{"mimo-v2-flash", "vllm", 1, 10, 9 * 2560},
+		{"mimo-v2-flash", "trtllm", 3, 26, 3 * 2560},
+		// Chunks keep everything: one share of 48 layers.
+		{"llama-4-scout", "vllm", 1, 0, 48 * 4096},
+		{"llama-3.1-8b", "vllm", 1, 0, 32 * 4096},
+	}
+	for _, tt := range tests {
+		l := testLayout(t, tt.model, "b300", 1, BF16)
+		var err error
+		if l.Engine, err = Builtin().Engine(tt.engine); err != nil {
+			t.Fatal(err)
+		}
+		full, window, bytes := l.kvShares()
+		if full != tt.full || window != tt.window || bytes != tt.bytes {
+			t.Errorf("%s on %s: shares %d and %d of %v bytes, want %d and %d of %v", tt.model, tt.engine, full, window, bytes, tt.full, tt.window, tt.bytes)
+		}
+	}
+}
