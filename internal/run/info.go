@@ -7,6 +7,7 @@ import (
 
 	"plimsoll/internal/plainjson"
 	"plimsoll/internal/stats"
+	"plimsoll/internal/telemetry"
 )
 
 // InfoSchemaName is the value of the field schema of run.json.
@@ -57,6 +58,9 @@ type Info struct {
 	// queue lost; both are final once the run has ended.
 	Samples        int64 `json:"samples,omitempty"`
 	DroppedSamples int64 `json:"dropped_samples,omitempty"`
+	// Telemetry has one entry for each source that was read, in the order that samples
+	// name them by; it is final once the run has ended.
+	Telemetry []telemetry.SourceInfo `json:"telemetry,omitempty"`
 	// Input is what the figures depend on beside the records. While the run is
 	// under way it holds the plan.
 	Input *stats.Input `json:"input"`
