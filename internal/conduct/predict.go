@@ -291,7 +291,7 @@ func (t *tally) interrupt(cause error) error {
 // Record counts and keeps one request.
 func (t *tally) Record(f *twin.Finished) {
 	r := &f.Request
-	t.collector.AddTimes(r, f.Times())
+	t.collector.AddTimeline(r, f)
 	if t.explanation != nil && r.Status == record.OK && r.Phase == record.Steady {
 		t.explanation.add(&f.Stages)
 	}

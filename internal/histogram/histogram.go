@@ -122,8 +122,12 @@ func (h *Histogram) RecordShared(total int64, n uint64) {
 }
 
 // RecordGaps counts the differences of successive times, which must not fall.
-func (h *Histogram) RecordGaps(times []int64) {
-	if len(times) < 2 {
+func (h *Histogram) RecordGaps(times []int64) { h.RecordGapsN(times, 1) }
+
+// RecordGapsN counts the differences of successive times, which must not fall, n
+// times each.
+func (h *Histogram) RecordGapsN(times []int64, n uint64) {
+	if len(times) < 2 || n == 0 {
 		return
 	}
 	most, least := int64(0), int64(math.MaxInt64)
@@ -134,7 +138,7 @@ func (h *Histogram) RecordGaps(times []int64) {
 		v := max(t-last, 0)
 		last = t
 		if uint64(v-lo) < width {
-			run++
+			run += n
 		} else {
 			if run > 0 {
 				h.counts[at] += run
@@ -144,15 +148,16 @@ func (h *Histogram) RecordGaps(times []int64) {
 				h.grow(at)
 			}
 			low, high := bounds(at)
-			lo, width, run = low, uint64(high-low)+1, 1
+			lo, width, run = low, uint64(high-low)+1, n
 		}
 		most, least = max(most, v), min(least, v)
 	}
 	h.counts[at] += run
-	h.n += uint64(len(times) - 1)
+	h.n += n * uint64(len(times)-1)
+	hi, rest := bits.Mul64(uint64(last-times[0]), n)
 	var carry uint64
-	h.sumLo, carry = bits.Add64(h.sumLo, uint64(last-times[0]), 0)
-	h.sumHi += carry
+	h.sumLo, carry = bits.Add64(h.sumLo, rest, 0)
+	h.sumHi, _ = bits.Add64(h.sumHi, hi, carry)
 	h.max = max(h.max, most)
 	h.invMin = max(h.invMin, math.MaxInt64-least)
 }

@@ -140,19 +140,38 @@ func (c *Collector) group(step int, workload uint16) *group {
 
 // Add counts one request, whose tokens per event have been resolved. r is not
 // kept.
-func (c *Collector) Add(r *record.Request) { c.add(r, nil) }
+func (c *Collector) Add(r *record.Request) { c.add(r, noTokens{}) }
 
-// AddTimes counts one request like Add, whose output came as one event of one
-// token, all of one choice, at each of times, which are in order. r has no
-// Events. Nothing is kept.
-func (c *Collector) AddTimes(r *record.Request, times []int64) {
-	if len(r.Events) > 0 {
-		panic("BUG: a request with both events and times")
-	}
-	c.add(r, times)
+// Timeline is when the tokens of an answer came, each in an event of its own and
+// all of one choice, for sources that need not list them. The first came at
+// FirstToken of the request, the last at LastToken.
+type Timeline interface {
+	// Tokens is their number.
+	Tokens() int
+	// Times lists them in order. The list is not kept.
+	Times() []int64
+	// CountGaps counts the times between them in h, which others write to as well.
+	// It may put that off, but not beyond Summary.
+	CountGaps(h *histogram.Histogram)
 }
 
-func (c *Collector) add(r *record.Request, times []int64) {
+// noTokens is the Timeline of a request that has Events or no output.
+type noTokens struct{}
+
+func (noTokens) Tokens() int                    { return 0 }
+func (noTokens) Times() []int64                 { return nil }
+func (noTokens) CountGaps(*histogram.Histogram) {}
+
+// AddTimeline counts one request like Add, whose output came as t says. r has no
+// Events.
+func (c *Collector) AddTimeline(r *record.Request, t Timeline) {
+	if len(r.Events) > 0 {
+		panic("BUG: a request with both events and a timeline")
+	}
+	c.add(r, t)
+}
+
+func (c *Collector) add(r *record.Request, t Timeline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w, ok := c.names[r.Workload]
@@ -171,14 +190,15 @@ func (c *Collector) add(r *record.Request, times []int64) {
 	if r.End != record.Unset {
 		c.lastEnd = max(c.lastEnd, r.End)
 	}
-	c.arrivals(r, times, w)
+	tokens := t.Tokens()
+	c.arrivals(r, t, tokens, w)
 	c.own.add(r)
 	block := 0
 	if step != notSteady {
 		block = c.block(step, r.Scheduled)
-		c.count(r, times, c.group(step, w), step, block)
+		c.count(r, t, tokens, c.group(step, w), step, block)
 	}
-	c.row(r, times, step, w, block)
+	c.row(r, tokens, step, w, block)
 }
 
 // block returns which of the window's blocks of time t belongs to.
@@ -192,7 +212,7 @@ func (c *Collector) block(step int, t int64) int {
 }
 
 // row stores what distributions over requests are made of.
-func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, block int) {
+func (c *Collector) row(r *record.Request, tokens int, step int, w uint16, block int) {
 	if len(c.chunks) == 0 || c.chunks[len(c.chunks)-1].n == chunkRows {
 		c.chunks = append(c.chunks, newChunk())
 	}
@@ -203,7 +223,7 @@ func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, bl
 	k.step[i], k.workload[i], k.block[i] = uint16(step), w, uint8(block)
 	k.status[i], k.buffered[i] = r.Status, r.Flags&record.BufferedStream != 0
 	k.prompt[i] = r.Prompt
-	_, k.tpotTokens[i], _ = tpotOf(r, len(r.Events)+len(times))
+	_, k.tpotTokens[i], _ = tpotOf(r, len(r.Events)+tokens)
 	if r.Start == record.Unset {
 		k.tpotTokens[i] = 0
 	}
@@ -235,8 +255,8 @@ func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, bl
 	put(colReadLag, v, ok)
 	if c.wantITL && r.Flags&record.BufferedStream == 0 {
 		var sum, n int64
-		if len(times) > 1 {
-			sum, n = times[len(times)-1]-times[0], int64(len(times)-1)
+		if tokens > 1 {
+			sum, n = r.LastToken-r.FirstToken, int64(tokens-1)
 			put(colITL, (sum+n/2)/n, true)
 		} else if ITL(r, func(gap int64, tokens int32) { sum, n = sum+gap, n+int64(tokens) }) {
 			put(colITL, (sum+n/2)/n, true)
@@ -245,7 +265,7 @@ func (c *Collector) row(r *record.Request, times []int64, step int, w uint16, bl
 }
 
 // count adds a request to the group of the window that it was scheduled in.
-func (c *Collector) count(r *record.Request, times []int64, g *group, step, block int) {
+func (c *Collector) count(r *record.Request, t Timeline, tokens int, g *group, step, block int) {
 	g.req.Scheduled++
 	if r.Sent != record.Unset || r.Headers != record.Unset {
 		g.req.Sent++
@@ -287,7 +307,7 @@ func (c *Collector) count(r *record.Request, times []int64, g *group, step, bloc
 	if r.KernelTimes && r.ReadLagMax != record.Unset {
 		g.readLagMax = max(g.readLagMax, r.ReadLagMax)
 	}
-	g.outputs += int64(len(r.Events) + len(times))
+	g.outputs += int64(len(r.Events) + tokens)
 	for i := range r.Events {
 		if r.Events[i].Bounded {
 			g.bounded++
@@ -304,7 +324,7 @@ func (c *Collector) count(r *record.Request, times []int64, g *group, step, bloc
 	case record.SourceNone:
 		g.source.None++
 	}
-	switch _, _, basis := tpotOf(r, len(r.Events)+len(times)); basis {
+	switch _, _, basis := tpotOf(r, len(r.Events)+tokens); basis {
 	case record.BasisFirstEvent:
 		g.basis.FirstEvent++
 	case record.BasisNMinus1:
@@ -334,13 +354,13 @@ func (c *Collector) count(r *record.Request, times []int64, g *group, step, bloc
 		g.buffered++
 	}
 	switch {
-	case len(times) > 1:
+	case tokens > 1:
 		to := &g.plain
 		if buffered {
-			blockOf(&g.gaps, block).RecordGaps(times)
+			t.CountGaps(blockOf(&g.gaps, block))
 			to = &g.itlsBuffered
 		}
-		blockOf(to, block).RecordGaps(times)
+		t.CountGaps(blockOf(to, block))
 		g.gapRequests++
 		g.itlRequests++
 	case len(r.Events) > 1:
@@ -373,11 +393,11 @@ func blockOf(parts *[]*histogram.Histogram, block int) *histogram.Histogram {
 
 // arrivals counts what of r happened inside each window, whichever window r
 // itself belongs to.
-func (c *Collector) arrivals(r *record.Request, times []int64, w uint16) {
+func (c *Collector) arrivals(r *record.Request, t Timeline, tokens int, w uint16) {
 	ev := r.Events
-	events := len(ev) + len(times)
+	events := len(ev) + tokens
 	counted := events > 0
-	streamed := int64(len(times))
+	streamed := int64(tokens)
 	for i := range ev {
 		if ev[i].Tokens < 0 {
 			counted = false
@@ -424,10 +444,14 @@ func (c *Collector) arrivals(r *record.Request, times []int64, w uint16) {
 			continue
 		}
 		var from, to int
-		if len(times) > 0 {
+		switch {
+		case tokens > 0 && in(r.FirstToken) && in(r.LastToken):
+			from, to = 0, tokens
+		case tokens > 0:
+			times := t.Times()
 			from, _ = slices.BinarySearch(times, start)
 			to, _ = slices.BinarySearch(times, end)
-		} else {
+		default:
 			from = sort.Search(len(ev), func(i int) bool { return ev[i].At >= start })
 			to = sort.Search(len(ev), func(i int) bool { return ev[i].At >= end })
 		}

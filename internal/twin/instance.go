@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"slices"
 	"sort"
 
 	"plimsoll/internal/record"
@@ -16,8 +17,9 @@ type instance struct {
 	liner  Liner
 	index  int
 	desk   desk
-	// leaving are the sequences that the engine has finished and whose answers are
-	// not over.
+	// coming are the sequences on their way to the engine, by the time at which it
+	// gets them; leaving those that it has finished and whose answers are not over.
+	coming  []entrant
 	leaving []*session
 
 	stepping, ending bool
@@ -29,7 +31,10 @@ type instance struct {
 	plan   int
 	fed    int // the first piece whose tokens the API process has not had yet
 	keep   int // the length of pieces at which to look for what can be dropped
-	recent recent
+	// dropped is the number of pieces that are not there any more.
+	dropped int64
+	recent  recent
+	gaps    gapCounts
 
 	// Integrals over time of running sequences and of the share of blocks in use,
 	// and the largest share.
@@ -37,19 +42,51 @@ type instance struct {
 	used, peak        float64
 }
 
-// submit hands a sequence to the engine, which sees it in the first step that
-// begins from now on.
-func (in *instance) submit(d *driver, q *Seq) {
-	in.engine.Submit(q)
-	in.disturb(d)
+// entrant is a sequence that the engine gets at an instant.
+type entrant struct {
+	at  int64
+	seq *Seq
 }
 
-// cancel gives a sequence up.
+// submit hands a sequence to the engine, which sees it in the first step that
+// begins at an instant, now or later, or after it.
+func (in *instance) submit(d *driver, q *Seq, at int64) {
+	i := len(in.coming)
+	in.coming = append(in.coming, entrant{})
+	// Beside another tokenizer a short prompt may overtake.
+	for ; i > 0 && in.coming[i-1].at > at; i-- {
+		in.coming[i] = in.coming[i-1]
+	}
+	in.coming[i] = entrant{at, q}
+	in.disturb(d, at)
+}
+
+// take gives the engine the sequences that have come by an instant.
+func (in *instance) take(now float64) {
+	n := 0
+	for n < len(in.coming) && float64(in.coming[n].at) <= now {
+		in.engine.Submit(in.coming[n].seq)
+		n++
+	}
+	if n > 0 {
+		left := copy(in.coming, in.coming[n:])
+		clear(in.coming[left:])
+		in.coming = in.coming[:left]
+	}
+}
+
+// turnBack gives up a sequence that is on its way to the engine.
+func (in *instance) turnBack(q *Seq) {
+	i := slices.IndexFunc(in.coming, func(e entrant) bool { return e.seq == q })
+	in.coming = slices.Delete(in.coming, i, i+1)
+}
+
+// cancel gives a sequence up that the engine has.
 func (in *instance) cancel(d *driver, q *Seq) {
 	q.Owner = nil
 	in.engine.Cancel(q)
 	d.router.Left(in.index)
-	in.disturb(d)
+	in.disturb(d, d.now)
 }
 
 // enter takes a request in and returns when the engine gets it.
@@ -88,32 +125,38 @@ func (in *instance) feed() {
 	}
 }
 
-// disturb cuts the plan so that the engine can look at what has changed: only the
-// steps that began before now stay.
-func (in *instance) disturb(d *driver) {
+// disturb lets the engine look at what has changed, or will have at an instant to
+// come: only the steps that begin before it stay in the plan.
+func (in *instance) disturb(d *driver, at int64) {
 	if in.ending {
 		return // the next step has not begun yet
 	}
 	if !in.stepping {
-		if in.pos == 0 {
-			in.free = max(in.free, float64(d.now))
-			d.agenda.set(&in.wake, d.now, classBegin)
+		if begins, ok := d.agenda.due(&in.wake); !ok || at < begins {
+			d.agenda.set(&in.wake, at, classBegin)
 		}
 		return
 	}
-	now := float64(d.now)
-	last := len(in.pieces) - 1
-	if p := &in.pieces[last]; last == in.plan && p.n == 1 || p.end(p.n-1) < now {
-		return // the last step of the plan has begun
+	if in.cut(float64(at)) {
+		d.agenda.set(&in.wake, int64(in.free), classEnd)
 	}
-	for last > in.plan && in.pieces[last].start >= now {
+}
+
+// cut takes the steps out of the plan that do not begin before an instant, except
+// for the first, and returns whether there were any.
+func (in *instance) cut(at float64) bool {
+	last := len(in.pieces) - 1
+	if p := &in.pieces[last]; last == in.plan && p.n == 1 || p.end(p.n-1) < at {
+		return false
+	}
+	for last > in.plan && in.pieces[last].start >= at {
 		last--
 	}
 	p := &in.pieces[last]
-	p.n = max(p.begunBefore(now), 1)
+	p.n = max(p.begunBefore(at), 1)
 	in.pieces = in.pieces[:last+1]
 	in.free = p.end(p.n)
-	d.agenda.set(&in.wake, int64(in.free), classEnd)
+	return true
 }
 
 // turn is what the agenda calls: a row of steps has ended, or the next may begin.
@@ -122,13 +165,14 @@ func (in *instance) turn(d *driver) {
 		in.ending = true
 		in.end(d)
 		in.ending = false
-		if len(d.agenda.heap) == 0 || d.agenda.heap[0].at > d.now {
+		if next, ok := d.agenda.next(); !ok || next > d.now {
 			in.begin(d) // nothing else is due at this instant
 		} else {
 			d.agenda.set(&in.wake, d.now, classBegin)
 		}
 		return
 	}
+	in.free = max(in.free, float64(d.now))
 	in.begin(d)
 }
 
@@ -136,9 +180,12 @@ func (in *instance) turn(d *driver) {
 func (in *instance) begin(d *driver) {
 	e := in.engine
 	start := in.free
+	in.take(start)
 	length, ok := e.Begin(start)
 	if !ok {
-		in.agendaOff(d)
+		if len(in.coming) > 0 {
+			d.agenda.set(&in.wake, in.coming[0].at, classBegin)
+		}
 		return
 	}
 	if len(in.pieces) >= in.keep {
@@ -154,7 +201,7 @@ func (in *instance) begin(d *driver) {
 	}
 	if n == 1 {
 		p := piece{step: step, n: 1, start: start, first: length}
-		p.tokens = e.batch.Sampled
+		p.tokens = int32(e.batch.Sampled)
 		if e.alone {
 			p.step, p.apart = e.tick, true
 		}
@@ -169,7 +216,7 @@ func (in *instance) begin(d *driver) {
 			if until != maxKV {
 				m = min(n, (until-b.KV)/per+1)
 			}
-			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per), tokens: b.Sampled}
+			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per), tokens: int32(b.Sampled)}
 			in.pieces = append(in.pieces, p)
 			start = p.end(m)
 			step += m
@@ -178,13 +225,11 @@ func (in *instance) begin(d *driver) {
 			b.Windowed += m * int64(b.Growing)
 		}
 		in.free = start
+		if len(in.coming) > 0 {
+			in.cut(float64(in.coming[0].at))
+		}
 	}
 	d.agenda.set(&in.wake, int64(in.free), classEnd)
-}
-
-func (in *instance) agendaOff(d *driver) {
-	in.stepping = false
-	d.agenda.remove(&in.wake)
 }
 
 // end ends the steps under way.
@@ -203,6 +248,13 @@ func (in *instance) end(d *driver) {
 	in.usedNS += (in.used + used) / 2 * span
 	in.peak = max(in.peak, used)
 	e.End(in.free, nil)
+	number := in.dropped + int64(len(in.pieces)) - 1
+	for _, q := range e.plan {
+		q.first = number // at last that of the chunk which its first token came from
+	}
+	for _, q := range e.done {
+		q.last = number
+	}
 	if !in.desk.none() {
 		for in.fed < len(in.pieces) {
 			in.feed()
@@ -221,7 +273,7 @@ func (in *instance) end(d *driver) {
 			q.Account.Sent = sent
 		}
 	}
-	if d.cfg.Stream {
+	if in.recent.wanted {
 		in.recent.add(in.pieces[in.plan:])
 	}
 	if len(e.done) > 0 {
@@ -274,6 +326,8 @@ func (in *instance) prune() {
 		look(u.seq)
 	}
 	drop := in.find(oldest)
+	in.countPieces(drop)
+	in.dropped += int64(drop)
 	in.pieces = append(in.pieces[:0], in.pieces[drop:]...)
 	in.keep = 2*len(in.pieces) + 64 + e.running.n + e.waiting.n
 }
@@ -320,6 +374,13 @@ func (f *Finished) Times() []int64 {
 // Events fills in the request's events: one token each, each in a read of its
 // own.
 func (f *Finished) Events() {
+	if f.replica != nil {
+		f.replica.recent.wanted = true
+	}
+	f.listEvents()
+}
+
+func (f *Finished) listEvents() {
 	r := &f.Request
 	r.Events = r.Events[:0]
 	for i, at := range f.Times() {
@@ -369,6 +430,8 @@ const (
 // share it, so that it is worked out once. Steps from first to before next are
 // known, step i at i modulo the length, which is a power of two.
 type recent struct {
+	// wanted is set once the times of whole answers are asked for.
+	wanted      bool
 	times       []int64
 	first, next int64
 }
@@ -388,20 +451,11 @@ func (r *recent) add(pieces []piece) {
 		if p.step != r.next || from > 0 {
 			r.first = p.step + from
 		}
-		if p.cost > 0 && p.growth >= 0 {
-			// What p.sent says, with one comparison for all that wait.
-			busy := max(p.before, p.end(1))
-			for k := from; k < p.n; k++ {
-				at := p.end(k+1) + p.cost
-				if queued := busy + float64(k+1)*p.cost; queued > at {
-					at = queued
-				}
-				r.times[(p.step+k)&(size-1)] = int64(at)
-			}
-		} else {
-			for k := from; k < p.n; k++ {
-				r.times[(p.step+k)&(size-1)] = int64(p.sent(k + 1))
-			}
+		for from < p.n {
+			at := (p.step + from) & (size - 1)
+			to := min(from+size-at, p.n)
+			p.appendSent(r.times[at:at], from, to)
+			from = to
 		}
 		r.next = p.step + p.n
 		r.first = max(r.first, r.next-size)
@@ -471,7 +525,7 @@ func (f *Finished) counts(n int) {
 	f.times = f.times[:0]
 	if n > 1 && 20*(r.End-r.FirstToken) <= r.End-r.Start {
 		// What record calls a buffered stream needs a look at each gap.
-		f.Events()
+		f.listEvents()
 		r.Resolve(nil)
 		r.Events = r.Events[:0]
 	}

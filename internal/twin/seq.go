@@ -86,6 +86,10 @@ type Seq struct {
 	start  float64
 	cancel bool
 
+	// first and last are the numbers of the pieces with its first and its last token,
+	// in virtual time.
+	first, last int64
+
 	// seat is what it has of the prefix cache, nil before it has looked there.
 	seat *seat
 

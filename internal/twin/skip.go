@@ -152,9 +152,11 @@ type piece struct {
 	first, growth float64
 	// apart is a step without decoding. It has the number of the step before it.
 	apart bool
+	// after is by how much more answers the next piece is counted for; see gapCounts.
+	after int32
 	// tokens is what each step made. Sending them keeps the API process busy for cost
 	// per step; it was busy until before when the first step ended.
-	tokens       int
+	tokens       int32
 	before, cost float64
 }
 
@@ -175,6 +177,27 @@ func (p *piece) sent(k int64) float64 {
 		}
 	}
 	return at
+}
+
+// appendSent appends when the tokens of the steps after the from-th, up to the
+// to-th, are sent.
+func (p *piece) appendSent(dst []int64, from, to int64) []int64 {
+	if p.cost == 0 || p.growth < 0 {
+		for k := from; k < to; k++ {
+			dst = append(dst, int64(p.sent(k+1)))
+		}
+		return dst
+	}
+	// What p.sent says, with one comparison for all that wait.
+	busy := max(p.before, p.end(1))
+	for k := from; k < to; k++ {
+		at := p.end(k+1) + p.cost
+		if queued := busy + float64(k+1)*p.cost; queued > at {
+			at = queued
+		}
+		dst = append(dst, int64(at))
+	}
+	return dst
 }
 
 // split divides a piece after k steps.

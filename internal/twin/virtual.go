@@ -166,7 +166,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 		}
 		in := &d.instances[i]
 		*in = instance{engine: e, liner: liner, index: i, desk: newDesk(cfg.Cluster.Stages)}
-		in.instance = in
+		in.wake.instance = in
 	}
 	for i := range cfg.Steps {
 		if d.soft {
@@ -292,8 +292,7 @@ const (
 	queued                // for a slot
 	sent
 	refusing // the refusal is under way
-	entering // on the way to the engine
-	leaving  // on the way back from it
+	leaving  // on the way back from the engine
 )
 
 // run carries out one step.
@@ -367,6 +366,7 @@ func (d *driver) conclude() *Prediction {
 	d.flight(0)
 	for i := range d.instances {
 		in := &d.instances[i]
+		in.settleGaps()
 		in.settle(d.now)
 		c := &in.engine.Counters
 		p.Counters.Steps += c.Steps
@@ -410,7 +410,7 @@ func (d *driver) stop(why StopReason, message string) {
 			d.leave(u)
 		case queued:
 			d.unsent(u, record.Cancelled)
-		case acting, sent, refusing, entering, leaving:
+		case acting, sent, refusing, leaving:
 		}
 	}
 }
@@ -436,7 +436,7 @@ func (d *driver) cutLive(status record.Status) {
 	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 	for _, u := range append([]*session(nil), s.live...) {
 		switch u.state {
-		case sent, refusing, entering, leaving:
+		case sent, refusing, leaving:
 			d.abandon(u, status)
 		case queued:
 			d.unsent(u, status)
@@ -513,9 +513,6 @@ func (d *driver) wakeUp(u *session) {
 	switch {
 	case u.state == refusing:
 		d.refuse(u)
-	case u.state == entering:
-		u.state = sent
-		u.replica.submit(d, u.seq)
 	case u.state == leaving:
 		u.replica.left(u)
 		d.complete(u)
@@ -642,14 +639,12 @@ func (d *driver) send(u *session) {
 	q.Account.Arrival = float64(d.now)
 	in := &d.instances[d.router.Pick(q)]
 	u.replica = in
-	if in.desk.none() {
-		in.submit(d, q)
-		return
+	at := d.now
+	if !in.desk.none() {
+		at = in.enter(d, prompt)
+		q.Account.Arrival = float64(at)
 	}
-	at := in.enter(d, prompt)
-	q.Account.Arrival = float64(at)
-	u.state = entering
-	d.agenda.set(&u.wake, at, classDue)
+	in.submit(d, q, at)
 }
 
 // finished is what the driver does when an engine has made a request's last token.
@@ -785,24 +780,23 @@ func (d *driver) abandon(u *session, status record.Status) {
 		d.fin.Stages.Queue = d.now - u.start
 	} else {
 		q, in := u.seq, u.replica
-		switch u.state {
-		case entering:
-			d.agenda.remove(&u.wake)
+		in.take(float64(d.now))
+		if u.state == sent && q.state == idle {
+			in.turnBack(q)
 			d.router.Left(in.index)
 			d.fin.Stages.Tokenization = d.now - u.start
-		case leaving:
-			d.agenda.remove(&u.wake)
-			in.left(u)
-			d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
-			d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
-			d.fin.cutShort()
-		default:
+		} else {
 			in.catchUp(float64(d.now))
 			d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
 			d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
 			d.fin.cutShort()
-			in.cancel(d, q)
-			u.seq = nil // the engine holds it until its next step
+			if u.state == leaving {
+				d.agenda.remove(&u.wake)
+				in.left(u)
+			} else {
+				in.cancel(d, q)
+				u.seq = nil // the engine holds it until its next step
+			}
 		}
 	}
 	d.settle(u, false)
