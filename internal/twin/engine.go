@@ -775,8 +775,8 @@ func (e *Engine) End(now float64, emit func(s *Seq, index int, last bool)) {
 		}
 	}
 	e.resume()
-	for len(e.finish) > 0 && e.finish[0].finishTick() <= e.tick {
-		s := e.finish[0]
+	for len(e.finish) > 0 && e.finish[0].tick <= e.tick {
+		s := e.finish[0].seq
 		e.leave(s, false)
 		e.close(s, now)
 		e.done = append(e.done, s)

@@ -2,8 +2,12 @@ package twin
 
 import "plimsoll/internal/histogram"
 
-// patience is how many answers in a row have to ask for another histogram until
-// the gaps that are shared go there.
+// tracks is the number of histograms for which gaps can be marked at a time. Who
+// asked in one part of a window ends beside those who asked in the next.
+const tracks = 2
+
+// patience is how many answers in a row have to be for other histograms until a
+// track is given to one of them.
 const patience = 4
 
 // gapCounts counts the times between the tokens of many answers at once: all
@@ -12,21 +16,19 @@ const patience = 4
 // last, and each piece is counted once, with the number of the answers that lie
 // over it.
 type gapCounts struct {
-	// target is where the answers that are marked are counted. others is how many
-	// were counted elsewhere since the last.
-	target *histogram.Histogram
-	others int
-	// open is the number of answers over the first piece, before when the last
-	// token before it was sent.
-	open   int64
+	tracks [tracks]track
+	// before is when the last token before the first piece was sent, where an answer
+	// lies over both.
 	before int64
 }
 
-// mark counts an answer from the piece with its first token to that with its
-// last, which end with them.
-func (in *instance) mark(q *Seq) {
-	in.pieces[q.first-in.dropped].after++
-	in.pieces[q.last-in.dropped].after--
+// track is what is counted in one histogram.
+type track struct {
+	target *histogram.Histogram
+	// open is the number of answers over the first piece, unused that of answers for
+	// other histograms since the last for this one.
+	open   int64
+	unused int
 }
 
 // countPieces counts the gaps of the first n pieces, and unmarks them.
@@ -35,18 +37,23 @@ func (in *instance) countPieces(n int) {
 	var times [64]int64
 	for i := range in.pieces[:n] {
 		p := &in.pieces[i]
-		for k := int64(0); c.open > 0 && k < p.n && !p.apart; {
-			to := min(k+int64(len(times))-1, p.n)
-			list := p.appendSent(append(times[:0], c.before), k, to)
-			c.target.RecordGapsN(list, uint64(c.open))
-			c.before, k = list[len(list)-1], to
-		}
-		if p.after != 0 {
-			if c.open == 0 {
-				c.before = int64(p.sent(p.n))
+		if a, b := c.tracks[0].open, c.tracks[1].open; a|b != 0 && !p.apart {
+			for k := int64(0); k < p.n; {
+				to := min(k+int64(len(times))-1, p.n)
+				list := p.appendSent(append(times[:0], c.before), k, to)
+				c.before, k = list[len(list)-1], to
+				for t := range c.tracks {
+					if n := c.tracks[t].open; n > 0 {
+						c.tracks[t].target.RecordGapsN(list, uint64(n))
+					}
+				}
 			}
-			c.open += int64(p.after)
-			p.after = 0
+		} else if p.after != [tracks]int32{} {
+			c.before = int64(p.sent(p.n))
+		}
+		for t := range c.tracks {
+			c.tracks[t].open += int64(p.after[t])
+			p.after[t] = 0
 		}
 	}
 }
@@ -58,9 +65,37 @@ func (in *instance) settleGaps() {
 		n = in.plan
 	}
 	in.countPieces(n)
-	if in.gaps.open != 0 {
-		panic("BUG: an answer is marked at one end only")
+	for t := range in.gaps.tracks {
+		if in.gaps.tracks[t].open != 0 {
+			panic("BUG: an answer is marked at one end only")
+		}
 	}
+}
+
+// track returns the index of the track of h, false when it has none and gets none
+// yet.
+func (in *instance) track(h *histogram.Histogram) (index int, ok bool) {
+	all := &in.gaps.tracks
+	oldest, found := 0, -1
+	for i := range all {
+		all[i].unused++
+		if all[i].target == h {
+			all[i].unused, found = 0, i
+		}
+		if all[i].unused > all[oldest].unused {
+			oldest = i
+		}
+	}
+	if found >= 0 {
+		return found, true
+	}
+	t := &all[oldest]
+	if t.target != nil && t.unused < patience {
+		return 0, false
+	}
+	in.settleGaps()
+	*t = track{target: h}
+	return oldest, true
 }
 
 // Tokens is the number of tokens that came one by one, 0 for an answer that did
@@ -85,15 +120,11 @@ func (f *Finished) CountGaps(h *histogram.Histogram) {
 		h.RecordGaps(f.Times())
 		return
 	}
-	c := &in.gaps
-	if h != c.target {
-		if c.others++; c.target != nil && c.others < patience {
-			h.RecordGaps(f.Times())
-			return
-		}
-		in.settleGaps()
-		c.target = h
+	t, ok := in.track(h)
+	if !ok {
+		h.RecordGaps(f.Times())
+		return
 	}
-	c.others = 0
-	in.mark(q)
+	in.pieces[q.first-in.dropped].after[t]++
+	in.pieces[q.last-in.dropped].after[t]--
 }

@@ -94,7 +94,6 @@ type Seq struct {
 	seat *seat
 
 	next, prev *Seq // in running or waiting
-	heap       int  // index in the finish heap
 }
 
 // seqList is a doubly linked list in order of service.
@@ -140,24 +139,30 @@ func (l *seqList) remove(s *Seq) {
 	l.n--
 }
 
-// finishHeap orders decoding sequences by the tick of their last token.
-type finishHeap []*Seq
+// finishHeap orders decoding sequences by the tick of their last token. The ticks
+// are in the heap itself, so that no sequence is looked at but the one that moves.
+type finishHeap []finishing
+
+type finishing struct {
+	tick int64
+	seq  *Seq
+}
 
 func (s *Seq) finishTick() int64 { return s.base + int64(s.Output) }
 
 func (h *finishHeap) push(s *Seq) {
-	s.heap = len(*h)
-	*h = append(*h, s)
-	h.up(s.heap)
+	*h = append(*h, finishing{s.finishTick(), s})
+	h.up(len(*h) - 1)
 }
 
+// remove takes s out, at once when it is the first.
 func (h *finishHeap) remove(s *Seq) {
-	i, last := s.heap, len(*h)-1
-	if (*h)[i] != s {
-		panic("BUG: finish heap out of step")
+	i, last := 0, len(*h)-1
+	for (*h)[i].seq != s {
+		i++
 	}
 	h.swap(i, last)
-	(*h)[last] = nil
+	(*h)[last] = finishing{}
 	*h = (*h)[:last]
 	if i < last {
 		h.down(i)
@@ -165,15 +170,12 @@ func (h *finishHeap) remove(s *Seq) {
 	}
 }
 
-func (h finishHeap) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].heap, h[j].heap = i, j
-}
+func (h finishHeap) swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
 func (h finishHeap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if h[parent].finishTick() <= h[i].finishTick() {
+		if h[parent].tick <= h[i].tick {
 			return
 		}
 		h.swap(i, parent)
@@ -185,7 +187,7 @@ func (h finishHeap) down(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(h); c++ {
-			if h[c].finishTick() < h[least].finishTick() {
+			if h[c].tick < h[least].tick {
 				least = c
 			}
 		}

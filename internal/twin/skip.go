@@ -63,7 +63,7 @@ func (e *Engine) Ahead() int64 {
 	}
 	// What waits now could not be admitted, for want of a place, of budget or of
 	// memory, and none of them grows before something finishes.
-	n := e.finish[0].finishTick() - e.tick
+	n := e.finish[0].tick - e.tick
 	if n <= 1 {
 		return 1
 	}
@@ -152,8 +152,9 @@ type piece struct {
 	first, growth float64
 	// apart is a step without decoding. It has the number of the step before it.
 	apart bool
-	// after is by how much more answers the next piece is counted for; see gapCounts.
-	after int32
+	// after is by how many more answers the next piece is counted for, by track; see
+	// gapCounts.
+	after [tracks]int32
 	// tokens is what each step made. Sending them keeps the API process busy for cost
 	// per step; it was busy until before when the first step ended.
 	tokens       int32
