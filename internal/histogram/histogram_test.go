@@ -391,13 +391,18 @@ func TestRecordGaps(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "answers") {
 			at := rapid.Int64Range(0, 1e12).Draw(t, "start")
 			times := []int64{at}
+			n := rapid.Uint64Range(0, 3).Draw(t, "times each")
 			for range rapid.IntRange(0, 60).Draw(t, "gaps") {
 				gap := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(8_780_000, 8_850_000), rapid.Int64Range(0, 1e15)).Draw(t, "gap")
 				at += gap
 				times = append(times, at)
-				one.Record(gap)
+				one.RecordN(gap, n)
 			}
-			all.RecordGaps(times)
+			all.RecordGapsN(times, n)
+			if n == 1 && len(times) > 1 {
+				one.Record(times[1] - times[0])
+				all.RecordGaps(times[:2])
+			}
 		}
 		if diff := cmp.Diff(one.Buckets(), all.Buckets()); diff != "" {
 			t.Fatalf("buckets (-one by one +together):\n%s", diff)
