@@ -53,6 +53,8 @@ var doors = map[string][]string{
 	"github.com/goccy/go-yaml":         {"strictyaml"},
 	"github.com/google/jsonschema-go":  {"scenario", "stats"},
 	"github.com/parquet-go/parquet-go": {"run"},
+	// Only its parser of exposition pages, with the labels that it needs.
+	"github.com/prometheus/prometheus": {"telemetry"},
 	"github.com/klauspost/compress":    {"run", "stream"},
 	"golang.org/x/sys":                 {"clock", "stream", "twin", "run", "conduct"},
 	"golang.org/x/sync":                {"load", "conduct", "twin"},

@@ -1,9 +1,15 @@
 package telemetry
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"plimsoll/internal/signal"
+	"plimsoll/internal/strictyaml"
 )
 
 // Options change how pages of one endpoint are read.
@@ -18,22 +24,13 @@ type Options struct {
 	// of a source that holds many endpoints.
 	Keep map[string][]string
 	// WallZero is the unix time in ns at which the run's clock was 0, by which a page's
-	// own timestamps become times of the run; with 0 they are left unused.
+	// own timestamps become times of the run (on the source's wall clock); with 0 they are left unused.
 	WallZero int64
 	// MaxSeries bounds the series of one page; 200,000 when 0. What is beyond is left out and is a Problem.
 	MaxSeries int
 	// Raw says that series that no table maps are kept under their own names as well.
 	Raw bool
 }
-
-// Reader reads the pages of one endpoint, one after another. It remembers the series that it has
-// seen, so that a further page costs little. Not for use by several goroutines at once.
-type Reader struct {
-	opts Options
-}
-
-// NewReader returns a reader that has seen nothing.
-func NewReader(o Options) *Reader { return &Reader{opts: o} }
 
 // Problem is something on a page that could not be used; the rest of the page was.
 type Problem struct {
@@ -49,7 +46,7 @@ type PageInfo struct {
 	Sources []string
 	// Series is the number of series on the page.
 	Series int
-	// Samples is the number of samples that went to the sink.
+	// Samples is the number of samples that the page gave.
 	Samples int
 	// New is the number of series first seen on this page.
 	New int
@@ -60,7 +57,7 @@ type PageInfo struct {
 	OutOfRange int
 	// Problems are the first few of what could not be used.
 	Problems []Problem
-	// Restarts says that at least one counter went down, or the server's start time changed, since the page before.
+	// Restarts is 1 when a counter that gives a signal went down, or the server's start time changed, since the page before.
 	Restarts int
 	// Timestamps is the number of series with a time of their own, and Newest the newest
 	// of those in unix ns.
@@ -70,13 +67,150 @@ type PageInfo struct {
 	Start int64
 }
 
+// maxProblems bounds what is said of one page.
+const maxProblems = 10
+
 // ErrNotAPage is the error of a body that is no page of telemetry at all, as HTML.
 var ErrNotAPage = errors.New("no telemetry page")
+
+// series is one series of the endpoint's pages.
+type series struct {
+	name   string
+	labels []Label // in the order of the names, none empty
+	value  float64 // on the page it was last on
+	high   float64 // the last value that was one, of a counter
+	stamp  int64   // unix ns, 0 for none
+	page   uint64  // the page it was last on
+	// relevant: some table may read it; planned: the plan took it into account; counter: it
+	// feeds a signal that only grows.
+	relevant, planned, counter bool
+}
+
+// label returns the value of a label, empty when there is none.
+func (s *series) label(name string) string {
+	for i := range s.labels {
+		if s.labels[i].Name == name {
+			return s.labels[i].Value
+		}
+	}
+	return ""
+}
+
+// ref is a series as one page writes it.
+type ref struct {
+	text string
+	s    *series
+}
+
+// sourceState is one table with what was seen of it.
+type sourceState struct {
+	table *Table
+	// want and not are the selectors of Detect and Not; seen says that one of them matched.
+	seen, refused bool
+	active        bool
+	index         int
+}
+
+// nameInfo is what a name alone decides.
+type nameInfo struct {
+	relevant bool
+	detect   []detection
+}
+
+// detection is a selector whose name is right; the labels remain to be looked at.
+type detection struct {
+	state *sourceState
+	sel   *Selector
+	not   bool
+}
+
+// Reader reads the pages of one endpoint, one after another. It remembers the series that it has
+// seen, so that a further page costs little. Not for use by several goroutines at once.
+type Reader struct {
+	opts    Options
+	sources []*sourceState
+	active  []*sourceState
+	names   map[string]*nameInfo
+	index   *nameIndex
+
+	byText map[string]ref
+	byKey  map[string]*series
+	order  []ref // of the page before
+	at     int
+	all    []*series
+	page   uint64
+
+	tolerant bool // the strict parser failed on this endpoint
+	replan   bool
+	plannedN int // series in the plan
+	seenN    int // of those, seen on this page
+	plan     []output
+	courses  map[courseKey]*course
+	samples  []signal.Sample
+	info     PageInfo
+	startAt  float64
+	key      []byte
+	json     jsonState
+	body     []byte // of the page being read
+}
+
+// NewReader returns a reader that has seen nothing.
+func NewReader(o Options) *Reader {
+	if o.MaxSeries == 0 {
+		o.MaxSeries = 200_000
+	}
+	tables := o.Tables
+	if len(tables) == 0 {
+		tables = builtin()
+	}
+	r := &Reader{
+		opts: o, names: map[string]*nameInfo{}, byText: map[string]ref{}, byKey: map[string]*series{},
+		courses: map[courseKey]*course{},
+	}
+	for i, t := range tables {
+		if !slices.ContainsFunc(tables[i+1:], func(x *Table) bool { return x.Source == t.Source }) {
+			r.sources = append(r.sources, &sourceState{table: t})
+		}
+	}
+	r.index = newNameIndex(r.sources)
+	return r
+}
 
 // Read reads one page that was fetched between start and end (ns of the run's clock), declares what is new
 // and adds its samples to sink, which may be nil. The body is not kept. An error means that nothing was usable.
 func (r *Reader) Read(body []byte, contentType string, start, end int64, sink signal.Sink) (PageInfo, error) {
-	return PageInfo{}, ErrNotAPage
+	if what := looksLike(body); what != "" {
+		return PageInfo{}, fmt.Errorf("%w: the body is %s (%s)", ErrNotAPage, what, excerpt(body))
+	}
+	if elements, ok := decodeJSON(body); ok {
+		return r.readJSON(elements, start, end, sink)
+	}
+	r.body = body
+	defer func() { r.body = nil }()
+	openMetrics := strings.HasPrefix(contentType, "application/openmetrics-text")
+	r.begin()
+	if !r.tolerant {
+		if err := parsePage(body, openMetrics, r); err != nil {
+			r.tolerant = true
+			r.begin()
+		}
+	}
+	if r.tolerant {
+		scanPage(body, openMetrics, r)
+	}
+	if r.info.Series == 0 && r.info.Malformed > 0 {
+		info := r.info
+		return info, fmt.Errorf("%w: none of its %d lines is a sample (%s)", ErrNotAPage, info.Malformed, excerpt(body))
+	}
+	r.finish(start, end, sink)
+	return r.info, nil
+}
+
+// excerpt returns the beginning of a body for an error.
+func excerpt(body []byte) string {
+	body = bytes.TrimSpace(body)
+	first, _, _ := bytes.Cut(body[:min(len(body), 200)], []byte("\n"))
+	return strictyaml.Quote(strings.ToValidUTF8(string(first), "\ufffd"))
 }
 
 // Label is a name with its value.
@@ -95,12 +229,323 @@ type Point struct {
 // ReadPoints is Read for values that do not come as a page: points are all values that held between
 // start and end. The strings are kept.
 func (r *Reader) ReadPoints(points []Point, start, end int64, sink signal.Sink) (PageInfo, error) {
-	return PageInfo{}, ErrNotAPage
+	r.begin()
+	for i := range points {
+		p := &points[i]
+		if r.info.Series >= r.opts.MaxSeries {
+			r.full()
+			break
+		}
+		r.key = append(r.key[:0], p.Name...)
+		for _, l := range p.Labels {
+			r.key = append(append(append(append(r.key, 0xff), l.Name...), 0xff), l.Value...)
+		}
+		f := r.known(r.key)
+		if f.s == nil {
+			if p.Name == "" {
+				r.malformed(0, nil, "a series without a name")
+				continue
+			}
+			f = r.meet(string(r.key), p.Name, slices.DeleteFunc(slices.Clone(p.Labels), func(l Label) bool { return l.Value == "" }))
+		}
+		r.value(f, p.Value, 0)
+	}
+	r.finish(start, end, sink)
+	return r.info, nil
+}
+
+// begin starts a page.
+func (r *Reader) begin() {
+	r.page++
+	r.at, r.seenN = 0, 0
+	r.info = PageInfo{Sources: r.info.Sources}
+}
+
+// take takes one sample of a text page.
+func (r *Reader) take(l *line) bool {
+	if r.info.Series >= r.opts.MaxSeries {
+		r.full()
+		return false
+	}
+	f := r.known(l.series)
+	if f.s == nil {
+		text := string(l.series)
+		name, lset, ok := parseSeries(text)
+		if !ok {
+			r.malformed(l.number, l.series, "labels that cannot be read")
+			return true
+		}
+		f = r.meet(text, name, lset)
+	}
+	r.value(f, l.value, l.stamp)
+	return true
+}
+
+func (r *Reader) full() {
+	r.problem(0, fmt.Sprintf("more than %d series: the rest of the page was left out", r.opts.MaxSeries))
+}
+
+func (r *Reader) malformed(number int, text []byte, why string) {
+	r.info.Malformed++
+	if len(r.info.Problems) < maxProblems {
+		r.problem(number, why+": "+excerpt(text))
+	}
+}
+
+func (r *Reader) problem(number int, text string) {
+	if len(r.info.Problems) < maxProblems {
+		r.info.Problems = append(r.info.Problems, Problem{Line: number, Text: text})
+	}
+}
+
+// known finds a series by its text: mostly it is the one that followed on the page before too.
+func (r *Reader) known(text []byte) ref {
+	if r.at < len(r.order) && r.order[r.at].text == string(text) {
+		return r.order[r.at]
+	}
+	return r.byText[string(text)]
+}
+
+// meet makes a series known that was not.
+func (r *Reader) meet(text, name string, lset []Label) ref {
+	slices.SortFunc(lset, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	r.key = append(r.key[:0], name...)
+	for _, l := range lset {
+		r.key = append(append(append(append(r.key, 0xff), l.Name...), 0xff), l.Value...)
+	}
+	s := r.byKey[string(r.key)]
+	if s == nil {
+		info := r.name(name)
+		s = &series{name: name, labels: lset, high: math.Inf(-1), relevant: info.relevant || r.opts.Raw}
+		r.byKey[string(r.key)] = s
+		r.all = append(r.all, s)
+		r.info.New++
+		for _, d := range info.detect {
+			r.detect(d, s)
+		}
+	}
+	f := ref{text, s}
+	r.byText[text] = f
+	return f
+}
+
+// name returns what the name of a series decides.
+func (r *Reader) name(name string) *nameInfo {
+	info := r.names[name]
+	if info == nil {
+		info = &nameInfo{relevant: r.index.relevant(name)}
+		for _, st := range r.sources {
+			for i := range st.table.Detect {
+				if sel := &st.table.Detect[i]; sel.matchesName(name) {
+					info.detect = append(info.detect, detection{st, sel, false})
+				}
+			}
+			for i := range st.table.Not {
+				if sel := &st.table.Not[i]; sel.matchesName(name) {
+					info.detect = append(info.detect, detection{st, sel, true})
+				}
+			}
+		}
+		r.names[name] = info
+	}
+	return info
+}
+
+// detect looks whether a new series says whose the page is.
+func (r *Reader) detect(d detection, s *series) {
+	if d.not && d.state.refused || !d.not && d.state.seen || !d.sel.matchesLabels(s.label) {
+		return
+	}
+	if d.not {
+		d.state.refused = true
+	} else {
+		d.state.seen = true
+	}
+	r.replan = true
+}
+
+// value notes the value of a series on this page.
+func (r *Reader) value(f ref, v float64, stamp int64) {
+	s := f.s
+	if s.page == r.page {
+		r.info.Duplicate++
+		if r.info.Duplicate <= maxProblems {
+			r.problem(0, "given twice, the first counts: "+excerpt([]byte(f.text)))
+		}
+		return
+	}
+	if r.at < len(r.order) {
+		r.order[r.at] = f
+	} else {
+		r.order = append(r.order, f)
+	}
+	r.at++
+	s.page = r.page
+	r.info.Series++
+	if s.planned {
+		r.seenN++
+	} else if s.relevant {
+		r.replan = true
+	}
+	s.stamp = stamp
+	if stamp != 0 {
+		r.info.Timestamps++
+		r.info.Newest = max(r.info.Newest, stamp)
+	}
+	s.value = v
+	switch {
+	case !finite(v):
+		s.value = math.NaN()
+		r.info.NaN++
+	case s.counter:
+		if v < s.high {
+			r.info.Restarts = 1
+		}
+		s.high = v
+	}
+}
+
+// finish makes samples of what the page said.
+func (r *Reader) finish(start, end int64, sink signal.Sink) {
+	r.order = r.order[:min(r.at, len(r.order))]
+	if r.replan || r.seenN != r.plannedN {
+		r.compile()
+	}
+	r.emit(start, end, sink)
+	r.forget()
+}
+
+// forget drops series that are gone once they are more than those that are there: names that
+// change with every page must not fill the memory.
+func (r *Reader) forget() {
+	if len(r.all) < 2*r.info.Series+1000 {
+		return
+	}
+	r.all = slices.DeleteFunc(r.all, func(s *series) bool { return s.page != r.page })
+	for text, f := range r.byText {
+		if f.s.page != r.page {
+			delete(r.byText, text)
+		}
+	}
+	for key, s := range r.byKey {
+		if s.page != r.page {
+			delete(r.byKey, key)
+		}
+	}
+	if len(r.names) > 2*r.info.Series+1000 {
+		clear(r.names)
+	}
+	for key, c := range r.courses {
+		if !c.declared {
+			delete(r.courses, key)
+		}
+	}
 }
 
 // Missing returns the signals that the tables of the sources seen so far know and the last page did not
-// give, in the order of the catalogue.
-func (r *Reader) Missing() []Missing { return nil }
+// give, in the order of the sources and the catalogue.
+func (r *Reader) Missing() []Missing {
+	type key struct {
+		st *sourceState
+		id signal.ID
+	}
+	worst := map[key]*output{}
+	has := map[signal.ID]bool{}
+	for i := range r.plan {
+		o := &r.plan[i]
+		worst[key{o.source, o.id}] = o
+		has[o.id] = has[o.id] || o.state == stateOK
+	}
+	known := func(id signal.ID) bool {
+		d := id.Def()
+		return has[id] || d.Kind == signal.Ratio && has[d.Part] && has[d.Whole]
+	}
+	var out []Missing
+	for _, st := range r.active {
+		for _, w := range st.table.ways {
+			if known(w.id) {
+				continue
+			}
+			m := Missing{Source: st.table.Source, Signal: w.id.String()}
+			if o := worst[key{st, w.id}]; o != nil {
+				m.Why = o.why()
+			} else {
+				m.Why = r.lacks(st.table, w.ways)
+			}
+			for i := range w.ways {
+				if m.Enable = w.ways[i].Enable; m.Enable != "" {
+					break
+				}
+			}
+			out = append(out, m)
+		}
+		for _, name := range sortedKeys(st.table.Absent) {
+			if id, _ := signal.Lookup(name); !known(id) && st.table.Signals[name] == nil {
+				out = append(out, Missing{Source: st.table.Source, Signal: name, Why: st.table.Absent[name]})
+			}
+		}
+	}
+	return out
+}
+
+// lacks says which series the page would need for a signal.
+func (r *Reader) lacks(t *Table, ways []Way) string {
+	var names []string
+	since := ""
+	for i := range ways {
+		w := &ways[i]
+		if since == "" {
+			since = w.Since
+		}
+		for _, list := range [][]Selector{w.Needs, w.From, w.Sum, w.Total, w.Count, w.Times, w.Over} {
+			for j := range list {
+				if text := list[j].String(); !slices.Contains(names, text) && !r.has(t, &list[j]) {
+					names = append(names, text)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return "the series of it that the page has do not go together"
+	}
+	const shown = 3
+	why := "the page has no " + strings.Join(names[:min(len(names), shown)], ", no ")
+	if since != "" {
+		why += " (there since " + since + ")"
+	}
+	return why
+}
+
+// has says whether the last page had a series of this selector, or one of its totals.
+func (r *Reader) has(t *Table, sel *Selector) bool {
+	return slices.ContainsFunc(r.all, func(s *series) bool {
+		if !s.planned || !sel.matchesLabels(s.label) {
+			return false
+		}
+		name := s.name
+		for _, a := range t.Alias {
+			if rest, ok := strings.CutPrefix(name, a.From); ok {
+				name = a.To + rest
+				break
+			}
+		}
+		if sel.Prefix {
+			return strings.HasPrefix(name, sel.Name)
+		}
+		for _, v := range variants(sel.Name) {
+			if rest, ok := strings.CutPrefix(name, v); ok && (rest == "" || rest == "_sum" || rest == "_count" || rest == "_bucket") {
+				return true
+			}
+		}
+		return false
+	})
+}
 
 // Tables returns the tables of the sources seen so far, in the order of detection.
-func (r *Reader) Tables() []*Table { return nil }
+func (r *Reader) Tables() []*Table {
+	out := make([]*Table, len(r.active))
+	for i, st := range r.active {
+		out[i] = st.table
+	}
+	return out
+}

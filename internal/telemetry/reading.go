@@ -1,5 +1,11 @@
 package telemetry
 
+import (
+	"slices"
+
+	"plimsoll/internal/signal"
+)
+
 // Missing is a canonical signal that a page could give and does not.
 type Missing struct {
 	// Source is the source whose table knows the signal.
@@ -26,7 +32,64 @@ type Reading struct {
 	Info PageInfo
 }
 
-// ReadPage reads one page by the built-in tables and those given, which come first.
+// ReadPage reads one page by the built-in tables and those given; of two with one source name the one given counts.
 func ReadPage(body []byte, contentType string, tables ...*Table) (*Reading, error) {
-	return nil, ErrNotAPage
+	r := NewReader(Options{Tables: append(Builtin(), tables...)})
+	info, err := r.Read(body, contentType, 0, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Reading{Sources: info.Sources, Signals: r.signals(), Missing: r.Missing(), Info: info}, nil
+}
+
+// signals combines what the last page gave.
+func (r *Reader) signals() map[string]float64 {
+	values := map[signal.ID][]float64{}
+	sums, counts := map[signal.ID]float64{}, map[signal.ID]float64{}
+	for i := range r.plan {
+		o := &r.plan[i]
+		switch {
+		case o.state != stateOK || o.id == signal.None:
+		case o.key.field == signal.Value:
+			values[o.id] = append(values[o.id], o.last)
+		case o.key.field == signal.TotalSum:
+			sums[o.id] += o.last
+		case o.key.field == signal.TotalCount:
+			counts[o.id] += o.last
+		}
+	}
+	out := map[string]float64{}
+	for _, d := range signal.All() {
+		v := values[d.ID]
+		switch {
+		case d.Kind == signal.Distribution:
+			if sum, ok := sums[d.ID]; ok && counts[d.ID] > 0 {
+				out[d.Name] = sum / counts[d.ID]
+			}
+		case d.Kind == signal.Ratio && len(values[d.Part]) > 0 && len(values[d.Whole]) > 0:
+			if whole := total(values[d.Whole]); whole > 0 {
+				out[d.Name] = total(values[d.Part]) / whole
+			}
+		case len(v) == 0:
+		case d.Combine == signal.Sum:
+			out[d.Name] = total(v)
+		case d.Combine == signal.Max:
+			out[d.Name] = slices.Max(v)
+		default:
+			out[d.Name] = total(v) / float64(len(v))
+			// Not sm_clock_max, which is a signal of its own.
+			if _, taken := signal.Lookup(d.Name + "_max"); len(v) > 1 && !taken {
+				out[d.Name+"_max"] = slices.Max(v)
+			}
+		}
+	}
+	return out
+}
+
+func total(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum
 }

@@ -132,13 +132,18 @@ type Way struct {
 	Factor float64 `yaml:"factor"`
 	// Mask turns a bit set into 1 when any of these bits is set and else 0, as 0xec.
 	Mask string `yaml:"mask"`
+	// Needs are selectors of which each must match something on the page, or the way gives nothing.
+	Needs []Selector `yaml:"needs"`
+	// Help is text that the page's HELP of the first family must hold, or the way gives nothing: for
+	// servers that changed the unit and not the name.
+	Help string `yaml:"help"`
 	// Range is the least and the greatest value that can be true, in the signal's
 	// unit: others are missing. By default [0, 1.05] for ratios (unit 1), and anything up to 1e15 for others.
 	Range []float64 `yaml:"range"`
 	// ZeroIsOff says that 0 means that the server does not count this: the signal is missing until the value is another.
 	ZeroIsOff bool `yaml:"zero-is-off"`
 	// Combine says how series that differ only in dropped labels become one: sum,
-	// mean, max, min; by default as the signal combines.
+	// mean, max, min, or count (how many series there are); by default as the signal combines.
 	Combine string `yaml:"combine"`
 	// Keep are those of the table's kept labels that tell instances of this signal apart; all by default.
 	Keep []string `yaml:"keep"`
@@ -168,6 +173,7 @@ const (
 	combineMean
 	combineMax
 	combineMin
+	combineCount
 )
 
 //go:embed tables/*.yaml
@@ -420,8 +426,13 @@ func (w *Way) check(c *checker, path string, def *signal.Def, t *Table) {
 			name string
 			on   bool
 		}{
-			{"sum", len(w.Sum) > 0}, {"less", len(w.Less) > 0}, {"times", len(w.Times) > 0}, {"over", len(w.Over) > 0},
-			{"labels", len(w.Labels) > 0}, {"invert", w.Invert}, {"mask", w.Mask != ""},
+			{"sum", len(w.Sum) > 0},
+			{"less", len(w.Less) > 0},
+			{"times", len(w.Times) > 0},
+			{"over", len(w.Over) > 0},
+			{"labels", len(w.Labels) > 0},
+			{"invert", w.Invert},
+			{"mask", w.Mask != ""},
 		} {
 			if x.on {
 				c.fail(strictyaml.Join(path, x.name), def.Name+" is a distribution, of which only the unit can be changed", "", "")
@@ -457,7 +468,7 @@ func (w *Way) check(c *checker, path string, def *signal.Def, t *Table) {
 	if w.Combine != "" {
 		i := slices.Index(combineNames, w.Combine)
 		if i < 0 {
-			c.fail(strictyaml.Join(path, "combine"), "want sum, mean, max or min", strictyaml.Quote(w.Combine), strictyaml.Nearest(w.Combine, combineNames))
+			c.fail(strictyaml.Join(path, "combine"), "want sum, mean, max, min or count", strictyaml.Quote(w.Combine), strictyaml.Nearest(w.Combine, combineNames))
 		}
 		w.combine = combine(max(i, 0))
 	}
@@ -469,23 +480,28 @@ func (w *Way) check(c *checker, path string, def *signal.Def, t *Table) {
 	checkRefresh(c, strictyaml.Join(path, "refresh"), w.Refresh)
 }
 
-var combineNames = []string{combineSum: "sum", combineMean: "mean", combineMax: "max", combineMin: "min"}
+var combineNames = []string{combineSum: "sum", combineMean: "mean", combineMax: "max", combineMin: "min", combineCount: "count"}
 
-// Families returns the names of the families of which the table may read series, each with
-// prefix true where every name that begins so is meant; for sources that must be asked by name.
+// Families returns the names of the series that the table may read, each with Prefix where every
+// name that begins so is meant; for sources that must be asked by name.
 func (t *Table) Families() []Selector {
 	seen := map[string]bool{}
 	var out []Selector
 	add := func(list []Selector, endings ...string) {
 		for _, s := range list {
-			for _, e := range endings {
-				f := Selector{Name: s.Name + e, Prefix: s.Prefix}
-				if s.Prefix {
-					f.Name = s.Name
+			names := []string{s.Name}
+			if !s.Prefix {
+				v := variants(s.Name)
+				names = names[:0]
+				for _, e := range endings {
+					names = append(names, v[0]+e, v[1]+e)
 				}
-				for _, f := range append([]Selector{f}, t.unaliased(f)...) {
-					if !seen[f.String()] {
-						seen[f.String()] = true
+			}
+			for _, name := range names {
+				for _, n := range append([]string{name}, t.unaliased(name)...) {
+					f := Selector{Name: n, Prefix: s.Prefix}
+					if key := f.String(); !seen[key] {
+						seen[key] = true
 						out = append(out, f)
 					}
 				}
@@ -494,7 +510,7 @@ func (t *Table) Families() []Selector {
 	}
 	for _, w := range t.ways {
 		for _, way := range w.ways {
-			if w.id.Def().Kind == signal.Distribution {
+			if w.id.Def().Kind == signal.Distribution && t.Format != "json" {
 				add(way.From, "_sum", "_count", "_bucket")
 			} else {
 				add(way.From, "")
@@ -508,12 +524,12 @@ func (t *Table) Families() []Selector {
 	return out
 }
 
-// unaliased returns the names under which a page may have what the table calls s.
-func (t *Table) unaliased(s Selector) []Selector {
-	var out []Selector
+// unaliased returns the names under which a page may have what the table calls name.
+func (t *Table) unaliased(name string) []string {
+	var out []string
 	for _, a := range t.Alias {
-		if rest, ok := strings.CutPrefix(s.Name, a.To); ok {
-			out = append(out, Selector{Name: a.From + rest, Prefix: s.Prefix})
+		if rest, ok := strings.CutPrefix(name, a.To); ok {
+			out = append(out, a.From+rest)
 		}
 	}
 	return out
