@@ -672,7 +672,7 @@ func (r *reading) fetched(f *fetched, rtt int64) {
 // read takes over what the reader says of a page.
 func (r *reading) read(info *PageInfo) {
 	r.series += info.Series
-	if info.Restarted { r.restarts++ }
+	r.restarts += int64(info.Restarts)
 	if info.Start != 0 {
 		r.processStart = info.Start
 	}
