@@ -189,7 +189,7 @@ func failureText(x *stream.Exchange) string {
 	if x.Err == "" {
 		return x.Failure.String()
 	}
-	return oneLine(x.Failure.String() + ": " + x.Err)
+	return plain(x.Failure.String() + ": " + x.Err)
 }
 
 // headerOf returns the header of a request for a page.
@@ -278,7 +278,7 @@ func shownURL(raw string) string {
 		if _, after, ok := strings.Cut(base, "@"); ok {
 			base = "..." + after
 		}
-		return oneLine(base)
+		return plain(base)
 	}
 	if u.User != nil {
 		u.User = url.User("...")
@@ -287,5 +287,5 @@ func shownURL(raw string) string {
 		u.RawQuery = "..."
 	}
 	u.Fragment = ""
-	return oneLine(u.String())
+	return plain(u.String())
 }
