@@ -27,7 +27,7 @@ type checkCmd struct {
 }
 
 func (*checkCmd) Help() string {
-	return "Without --probe only GETs are sent: the model list, the paths of the APIs (to see how a GET is refused), /version, /health and /metrics. Nothing is sent twice."
+	return "Without --probe only GETs are sent: the model list, the paths of the APIs (to see how a GET is refused), /version and /health, and the usual places of telemetry: on the endpoint itself and, on this machine and in private networks, on the usual ports of its host. Nothing is sent twice."
 }
 
 func (*checkCmd) Examples() []string {
@@ -73,9 +73,13 @@ func (c *checkCmd) Run(a *app, kctx *kong.Context) error {
 	if err != nil {
 		return usagef("check: %w", err)
 	}
+	tables, err := conduct.Tables(s.Data.TelemetryTables, a.env.readFile)
+	if err != nil {
+		return usagef("check: %w", err)
+	}
 	facts, err := conduct.Check(a.ctx, &conduct.CheckConfig{
 		URL: s.Target.URL[0], Access: access, Timeout: c.GetTimeout,
-		Probe: c.Probe, ProbeTimeout: c.ProbeTimeout, Model: c.Model,
+		Probe: c.Probe, ProbeTimeout: c.ProbeTimeout, Model: c.Model, Tables: tables,
 	})
 	if err != nil {
 		return usagef("check: %w", err)
@@ -160,22 +164,6 @@ func writeFacts(w io.Writer, f *conduct.Facts, c *checkCmd) error {
 		}
 		line(name, s)
 	}
-	for i, t := range f.Telemetry {
-		name := ""
-		if i == 0 {
-			name = "telemetry"
-		}
-		s := t.URL + ": "
-		switch {
-		case t.Text != "":
-			s += t.Text
-		case len(t.Sources) > 0:
-			s += plural(t.Families, "metric") + ", " + strings.Join(t.Sources, ", ")
-		default:
-			s += plural(t.Families, "metric") + " of no known source"
-		}
-		line(name, s)
-	}
 	b.WriteString("\n")
 	for _, api := range f.APIs {
 		line(strings.TrimPrefix(api.API, "openai."), api.Path+": "+api.Text)
@@ -185,8 +173,12 @@ func writeFacts(w io.Writer, f *conduct.Facts, c *checkCmd) error {
 			}
 		}
 	}
+	writeTelemetry(&b, f)
 	b.WriteString("\n")
 	line("sent", sentLine(f, c))
+	if f.TelemetryTried > 0 {
+		line("", fmt.Sprintf("and %d GET to find telemetry, one to each URL", f.TelemetryTried))
+	}
 	if !c.Probe {
 		line("", "streaming, usage and exact lengths: add --probe (sends a few requests)")
 	}

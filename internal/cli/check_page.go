@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,6 +67,9 @@ func (c *checkCmd) page(a *app, data []byte, files []string) error {
 	name := c.Target
 	if name == "-" {
 		name = "standard input"
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return fmt.Errorf("check %s: the page is empty", report.Printable(name))
 	}
 	r, err := telemetry.ReadPage(data, "", tables...)
 	if err != nil {

@@ -66,6 +66,8 @@ func (c *demoCmd) Run(a *app) error {
 		set("load.drain", "20s"),
 		set("guards.slo", demoSLO),
 		set("data.out", c.Out),
+		set("data.telemetry", url+"/metrics,"+url+"/dcgm/metrics"),
+		set("target.hardware", demoGPU),
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -120,12 +121,27 @@ func progressLine(c *conduct.Progress) string {
 	if n := c.Counts.Failed; n > 0 {
 		tail += "  " + report.Count(n) + " failed"
 	}
+	server := ""
+	if n := c.Server; n != nil && !c.Over {
+		// What the servers have in hand says more than a bar.
+		if n.Running != nil {
+			server += "  " + report.Count(int64(math.Round(*n.Running))) + " running"
+		}
+		if n.Waiting != nil {
+			server += "  " + report.Count(int64(math.Round(*n.Waiting))) + " waiting"
+		}
+		if n.KV != nil {
+			server += "  kv " + report.Percent(*n.KV)
+		}
+	}
 	rates, tokens := "", ""
 	if !c.Over {
 		rates, tokens = "  "+report.Figure(c.EndedPerS)+" done/s", "  "+report.Figure(c.TokensPerS)+" tokens/s"
 	}
 	core := head + "  " + level
 	for _, line := range []string{
+		bar + core + rates + tokens + server + tail, core + rates + tokens + server + tail,
+		core + rates + server + tail, core + tokens + server + tail, core + server + tail,
 		bar + core + rates + tokens + tail, core + rates + tokens + tail, core + rates + tail, core + tail,
 	} {
 		if utf8.RuneCountInString(line) < report.Width {

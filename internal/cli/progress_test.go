@@ -44,6 +44,13 @@ func TestProgressLine(t *testing.T) {
 	c.Stopping, c.Counts.InFlight = true, 2
 	f("stopping, 2 requests in flight  4 users  2.00 done/s  128 tokens/s  24 ok", c)
 	c = base
+	c.Server = &conduct.ServerNow{Running: new(12.0), Waiting: new(3.0), KV: new(0.412)}
+	f(" 35 %  39s left  4 users  2.00 done/s  12 running  3 waiting  kv 41.2 %  24 ok", c)
+	c.Server = &conduct.ServerNow{Running: new(0.0)}
+	f(" 35 %  39s left  4 users  2.00 done/s  128 tokens/s  0 running  24 ok", c)
+	c.Steps, c.Step, c.Users, c.Rate = 3, 1, 0, 2.5
+	f(" 35 %  39s left  step 2/3: 2.50/s asked  2.00 done/s  0 running  24 ok", c)
+	c = base
 	c.Over, c.Share = true, 1
 	f("[==========] 100 %  done in 21.0 s  4 users  24 ok", c)
 	c.Share = 0.2

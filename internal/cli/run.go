@@ -238,6 +238,13 @@ func (a *app) printPlan(p *conduct.Plan) error {
 		}
 		line(name, u)
 	}
+	for i, text := range describeReading(p) {
+		name := ""
+		if i == 0 {
+			name = "telemetry"
+		}
+		line(name, text)
+	}
 	for i, st := range p.Steps {
 		name := ""
 		if i == 0 {

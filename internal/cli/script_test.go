@@ -30,6 +30,7 @@ import (
 //	remove FILE NAME       removes a file of the run of that name
 //	nonsense FILE          writes a megabyte of it
 //	secret TEXT            with ! in front: no file below holds the text
+//	env STDIN=FILE         what the next commands read as standard input
 //	columns N              standard output has no line of more than N columns
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -114,8 +115,12 @@ func TestScripts(t *testing.T) {
 }
 
 func invoke(ts *testscript.TestScript, args []string, interrupts chan os.Signal) int {
+	stdin := ""
+	if name := ts.Getenv("STDIN"); name != "" {
+		stdin = ts.ReadFile(name)
+	}
 	return Main(&Env{
-		Args: args, Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
+		Args: args, Stdin: strings.NewReader(stdin), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
 		LookupEnv: func(name string) (string, bool) {
 			v := ts.Getenv(name)
 			return v, v != ""

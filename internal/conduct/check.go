@@ -15,8 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	"plimsoll/internal/clock"
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/record"
+	"plimsoll/internal/signal"
+	"plimsoll/internal/telemetry"
 )
 
 // Facts is what is known of an endpoint. Absent values are null in JSON: not
@@ -47,6 +50,10 @@ type Facts struct {
 	Models    []Model     `json:"models"`
 	APIs      []APIFact   `json:"apis"`
 	Telemetry []Telemetry `json:"telemetry"`
+	// Hints say how to get telemetry that was not found. TelemetryTried counts the
+	// URLs that were asked for it, which are not in Sent.
+	Hints          []Hint `json:"telemetry_hints,omitempty"`
+	TelemetryTried int    `json:"telemetry_tried"`
 	// Connections says what became of those of a run; absent in a check.
 	Connections []Connections `json:"connections,omitempty"`
 	// Sent lists every request that was made to find this out.
@@ -118,14 +125,35 @@ type APIFact struct {
 	Probe *Probe `json:"probe,omitempty"`
 }
 
-// Telemetry is a page that was looked for.
+// Telemetry is an endpoint of telemetry that was looked at and that answered.
 type Telemetry struct {
-	URL    string `json:"url"`
-	Status *int   `json:"status"`
-	// Sources are the programs whose metric names were seen on it.
-	Sources  []string `json:"sources"`
-	Families int      `json:"families"`
-	Text     string   `json:"text,omitempty"`
+	URL string `json:"url"`
+	// Kind is page or prometheus, State ok, auth_failed, absent, not_a_page or error.
+	Kind  telemetry.Kind  `json:"kind"`
+	State telemetry.State `json:"state"`
+	// Sources are the sources recognised on it, Titles their names for people.
+	Sources []string `json:"sources"`
+	Titles  []string `json:"titles"`
+	// Used says whether a run would read it.
+	Used bool `json:"used"`
+	// Missing are the signals that its sources could give and do not.
+	Missing []Missing `json:"missing,omitempty"`
+	Text    string    `json:"text,omitempty"`
+}
+
+// Missing is a signal that a source could give and does not.
+type Missing struct {
+	Source string `json:"source"`
+	Signal string `json:"signal"`
+	Why    string `json:"why"`
+	// Enable says how to make the server say it, empty when nothing is known.
+	Enable string `json:"enable,omitempty"`
+}
+
+// Hint says how to get telemetry that is not there at all.
+type Hint struct {
+	Source string `json:"source"`
+	Text   string `json:"text"`
 }
 
 // Sent is one request that was made.
@@ -149,6 +177,8 @@ type CheckConfig struct {
 	Probe        bool
 	ProbeTimeout time.Duration
 	Model        string
+	// Tables are further tables by which telemetry is recognised.
+	Tables []*telemetry.Table
 }
 
 // factsSchema is the value of the field schema of Facts.
@@ -236,8 +266,9 @@ func Check(ctx context.Context, cfg *CheckConfig) (*Facts, error) {
 		f.Version = parseVersion(v.body)
 	}
 	k.get(ctx, "/health")
-	k.telemetry(ctx)
-	k.guess()
+	if err := k.telemetry(ctx); err != nil {
+		return nil, err
+	}
 	if cfg.Probe && ctx.Err() == nil {
 		k.probe(ctx)
 	}
@@ -453,116 +484,57 @@ func (k *checker) apis(ctx context.Context, version string, full dialect.API) {
 	}
 }
 
-// source is a program that is known by the beginning of its metric names.
-type source struct {
-	prefix, name string
-	engine       bool
+// telemetry looks for telemetry around the endpoint.
+func (k *checker) telemetry(ctx context.Context) error {
+	cfg := telemetry.DiscoverConfig{
+		Targets: []string{k.cfg.URL}, Header: k.cfg.Access.Header, TLS: k.cfg.Access.TLS, Proxy: k.cfg.Access.Proxy, Clock: clock.New(),
+	}
+	if k.cfg.Tables != nil {
+		cfg.Tables = append(telemetry.Builtin(), k.cfg.Tables...)
+	}
+	d, err := telemetry.Discover(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	k.facts.discovered(d)
+	return nil
 }
 
-// sources are looked for in this order; the first engine found is the guess.
-// From the exporters' own documentation and source.
-var sources = []source{
-	{"vllm:", "vllm", true},
-	{"vllm_", "vllm (relabelled)", true},
-	{"sglang:", "sglang", true},
-	{"trtllm_", "tensorrt-llm", true},
-	{"nv_trt_llm_", "triton with tensorrt-llm", true},
-	{"nv_inference_", "triton", true},
-	{"tgi_", "tgi", true},
-	{"llamacpp:", "llama.cpp", true},
-	{"lmdeploy:", "lmdeploy", true},
-	{"dynamo_frontend_", "dynamo frontend", false},
-	{"dynamo_component_", "dynamo worker", false},
-	{"llm_d_epp_", "llm-d endpoint picker", false},
-	{"inference_pool_", "gateway endpoint picker", false},
-	{"smg_", "sglang gateway", false},
-	{"litellm_", "litellm", false},
-	{"ray_", "ray", false},
-	{"lmcache:", "lmcache", false},
-	{"DCGM_FI_", "dcgm-exporter", false},
-	{"node_", "node_exporter", false},
-	{"process_", "", false},
+// discovered notes the telemetry around an endpoint, and guesses the engine by it.
+func (f *Facts) discovered(d *telemetry.Discovery) {
+	f.TelemetryTried = d.Tried
+	for _, p := range d.Found {
+		t := Telemetry{URL: p.URL, Kind: p.Kind, State: p.State, Sources: p.Sources, Titles: p.Titles, Used: p.Use, Text: p.Why}
+		if t.Sources == nil {
+			t.Sources, t.Titles = []string{}, append([]string{}, p.Titles...)
+		}
+		for _, m := range p.Missing {
+			t.Missing = append(t.Missing, Missing(m))
+		}
+		f.Telemetry = append(f.Telemetry, t)
+	}
+	for _, h := range d.Hints {
+		f.Hints = append(f.Hints, Hint(h))
+	}
+	f.guess()
 }
 
-func (k *checker) telemetry(ctx context.Context) {
-	for _, path := range []string{"/metrics"} {
-		p := k.get(ctx, path)
-		t := Telemetry{URL: shown(withPath(k.root, path)), Sources: []string{}}
-		switch {
-		case p.err != nil:
-			t.Text = "GET failed: " + p.err.Error()
-		default:
-			t.Status = &p.status
-			switch {
-			case p.status == http.StatusNotFound:
-				t.Text = "no such page; vllm has it by default, sglang with --enable-metrics, llama.cpp with --metrics"
-			case p.status == http.StatusNotImplemented:
-				t.Text = "turned off; llama.cpp has it with --metrics"
-			case p.status != http.StatusOK:
-				t.Text = fmt.Sprintf("answered %d", p.status)
-			case strings.HasPrefix(strings.TrimSpace(string(p.body[:min(len(p.body), 64)])), "["),
-				strings.HasPrefix(strings.TrimSpace(string(p.body[:min(len(p.body), 64)])), "{"):
-				t.Text = "JSON, not an exposition page (trtllm-serve answers so; it also has /prometheus/metrics)"
-			default:
-				t.Families, t.Sources = families(p.body)
-				if t.Families == 0 {
-					t.Text = "no metric on it"
-				}
-			}
-		}
-		k.facts.Telemetry = append(k.facts.Telemetry, t)
-	}
-}
-
-// families counts the metric names of an exposition page and names the sources
-// that they are known to come from.
-func families(body []byte) (int, []string) {
-	names := map[string]bool{}
-	for line := range strings.Lines(string(body)) {
-		line = strings.TrimSpace(line)
-		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			name, _, _ := strings.Cut(rest, " ")
-			names[name] = true
-		} else if line != "" && line[0] != '#' {
-			i := strings.IndexAny(line, "{ \t")
-			if i <= 0 {
-				continue
-			}
-			name := line[:i]
-			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-				if base := strings.TrimSuffix(name, suffix); names[base] {
-					name = base
-					break
-				}
-			}
-			names[name] = true
-		}
-	}
-	found := []string{}
-	for _, s := range sources {
-		if s.name == "" {
-			continue
-		}
-		for n := range names {
-			if strings.HasPrefix(n, s.prefix) {
-				found = append(found, s.name)
-				break
-			}
-		}
-	}
-	return len(names), found
+// isEngine says whether a source speaks for an inference engine.
+func isEngine(source string) bool {
+	t := telemetry.Lookup(source)
+	return t != nil && t.Signals[signal.RequestsRunning.String()] != nil
 }
 
 // guess names the engine from what was seen, best evidence first.
-func (k *checker) guess() {
-	f := k.facts
+func (f *Facts) guess() {
 	for _, t := range f.Telemetry {
-		for _, name := range t.Sources {
-			for _, s := range sources {
-				if s.engine && s.name == name {
-					f.Engine, f.EngineFrom = s.name, "metric names that begin with "+s.prefix
-					return
-				}
+		if !t.Used {
+			continue
+		}
+		for i, name := range t.Sources {
+			if isEngine(name) {
+				f.Engine, f.EngineFrom = t.Titles[i], "its telemetry"
+				return
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/telemetry"
 	"plimsoll/internal/workload"
 )
 
@@ -36,6 +37,13 @@ type Plan struct {
 	DrainS    float64  `json:"drain_s"`
 	// MaxTotalTokens is the guard, 0 for none.
 	MaxTotalTokens int64 `json:"max_total_tokens"`
+	// Telemetry are the pages that the user named, which are read every
+	// TelemetryEveryS seconds; so are those found at the URLs of TelemetrySearch and, on
+	// this machine and in private networks, of TelemetryHost, each of which is asked once.
+	Telemetry       []string `json:"telemetry"`
+	TelemetrySearch []string `json:"telemetry_search"`
+	TelemetryHost   []string `json:"telemetry_host"`
+	TelemetryEveryS float64  `json:"telemetry_every_s"`
 }
 
 // PlanField is one field of the scenario.
@@ -75,6 +83,9 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 		p.Endpoints[i] = shown(u)
 	}
 	if _, err := checkHardware(s); err != nil {
+		return nil, err
+	}
+	if err := p.telemetry(s); err != nil {
 		return nil, err
 	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
@@ -128,6 +139,30 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 		p.Requests, p.PromptTokens, p.OutputTokens, p.SentBytes = &n, &prompt, &output, &sent
 	}
 	return p, nil
+}
+
+// telemetry lists the GETs of telemetry.
+func (p *Plan) telemetry(s *scenario.Scenario) error {
+	p.Telemetry, p.TelemetrySearch, p.TelemetryHost = []string{}, []string{}, []string{}
+	if s.Data.TelemetryOff() {
+		return nil
+	}
+	p.TelemetryEveryS = s.Data.TelemetryInterval.Seconds()
+	for _, t := range s.Data.Telemetry {
+		if t.URL != scenario.Auto {
+			p.Telemetry = append(p.Telemetry, shown(t.URL))
+			continue
+		}
+		own, host, err := telemetry.Candidates(s.Target.URL, nil)
+		if err != nil {
+			return fmt.Errorf("target.url: %w", err)
+		}
+		p.TelemetrySearch = own
+		if s.Target.Proxy == "" {
+			p.TelemetryHost = append(p.TelemetryHost, host...)
+		}
+	}
+	return nil
 }
 
 // sample takes the averages of some of the requests that the seed makes.

@@ -235,7 +235,7 @@ func (p *predictor) conclude(pr *twin.Prediction, t *tally) (*PredictResult, err
 			return nil, err
 		}
 	}
-	_, err := conclude(t.writer, in, &out.Result, time.Now().UTC(), p.target(), t.writer.Close())
+	_, err := conclude(t.writer, in, &out.Result, time.Now().UTC(), p.target(), nil, t.writer.Close())
 	return out, err
 }
 

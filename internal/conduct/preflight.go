@@ -107,7 +107,7 @@ func findModel(ctx context.Context, s *scenario.Scenario, access *Access, raw st
 	f := k.facts
 	f.Reachable, f.Header, f.Models = true, telling(p.header), models
 	f.APIs, f.Telemetry = []APIFact{}, []Telemetry{}
-	k.guess()
+	f.guess()
 	return f, nil
 }
 

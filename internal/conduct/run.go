@@ -23,6 +23,7 @@ import (
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/stream"
+	"plimsoll/internal/telemetry"
 	"plimsoll/internal/workload"
 )
 
@@ -67,6 +68,8 @@ type Progress struct {
 	// interval.
 	Counts                load.Snapshot
 	EndedPerS, TokensPerS float64
+	// Server is what the servers said last, nil when they say nothing.
+	Server *ServerNow
 	// Stopping is true once the run has been asked to stop, Over for the last
 	// call.
 	Stopping, Over bool
@@ -114,6 +117,10 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if _, err := checkHardware(s); err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	around, err := newPages(s, access, cfg.LookupEnv, cfg.ReadFile)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {
 		return nil, fmt.Errorf("make the users: %w", err)
@@ -141,6 +148,20 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 			return nil, err
 		}
 	}
+	c := clock.New()
+	read, found, err := around.find(pctx, c)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	if found != nil {
+		target.discovered(found)
+	}
+	var reading *readings
+	if len(read) > 0 {
+		if reading, err = newReadings(read, around, c); err != nil {
+			return nil, &UsageError{Err: err}
+		}
+	}
 	if pctx.Err() != nil {
 		return nil, pctx.Err()
 	}
@@ -152,7 +173,6 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the scenario: %w", err)
 	}
-	c := clock.New()
 	k := &keeper{
 		cfg: cfg, scenario: s, plan: plan, target: target, access: access, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)),
@@ -172,6 +192,9 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, err
 	}
 	k.input.ID = k.writer.ID()
+	if k.readings = reading; reading != nil {
+		reading.tap.next = k.writer.Sink()
+	}
 	return k.run(ctx, users, access, urls)
 }
 
@@ -209,6 +232,7 @@ type keeper struct {
 	live     *load.Live
 	writer   *run.Writer
 	input    stats.Input
+	readings *readings // nil when nothing is read
 
 	// begun carries the steps that were started to the goroutine that tells of
 	// them, so that the load never waits for a disk.
@@ -254,6 +278,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 	watch := startWatch(k.clock.Now, k.clock.Start())
 	canary := stream.NewCanary(stream.Config{Now: k.clock.Now, Start: k.clock.Start()})
 	beside.Go(func() { k.tell(over) })
+	k.readings.begin(ctx, stop)
 
 	res, err := load.Run(ctx, load.Config{
 		Clock: k.clock,
@@ -275,6 +300,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 	watch.stop()
 	canary.Stop()
 	k.completed = err == nil && res.Stopped == load.Completed
+	k.readings.end(ctx)
 	close(over)
 	beside.Wait()
 	closed := w.Close()
@@ -291,6 +317,9 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	in.Steps = windows(k.plan, res.Steps, res.End)
 	in.Duration = res.End - res.Start
 	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.mostOpen.Load())}
+	if k.readings != nil {
+		in.Client.DroppedSamples = w.Sink().Dropped()
+	}
 	from, to := in.Steps[0].Start, res.End
 	if n := len(res.Steps); n > 0 {
 		to = max(res.Steps[n-1].SteadyEnd, from)
@@ -303,7 +332,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 		in.Client.GCPause.Record(ns)
 	}
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
-	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), closed)
+	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), k.readings.info(k.access), closed)
 }
 
 // windows are the steady windows of the steps as they went, in a run that ended
@@ -323,7 +352,7 @@ func windows(plan []load.Step, went []load.StepResult, end int64) []stats.StepIn
 
 // conclude writes what a run that ended at end came to. Without a summary in out
 // it makes one from the records.
-func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target json.RawMessage, closed error) (*Result, error) {
+func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target json.RawMessage, sources []telemetry.SourceInfo, closed error) (*Result, error) {
 	if err := w.Err(); err != nil {
 		out.Message = "it could not be kept: " + err.Error()
 	}
@@ -338,7 +367,7 @@ func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target
 	// On a full disk none of this works; what was measured is told all the same.
 	kept := errors.Join(closed, w.Update(func(i *run.Info) {
 		i.State, i.Message, i.End, i.Input = state, out.Message, &end, in
-		i.Target = target
+		i.Target, i.Telemetry = target, sources
 	}))
 	if out.Summary == nil {
 		saved, err := run.Open(w.Dir())
@@ -452,7 +481,7 @@ func (t *teller) progress(over bool) {
 	p := Progress{
 		Folder: k.writer.Dir(), Model: k.scenario.Target.Model,
 		Step: int(t.step.Index), Steps: len(k.plan), Users: t.step.Users, Rate: t.step.Rate,
-		Counts: snap, Stopping: t.stopping, Over: over, Share: -1, Left: -1,
+		Counts: snap, Stopping: t.stopping, Over: over, Share: -1, Left: -1, Server: k.readings.now(),
 		Elapsed: time.Duration(max(0, now-k.firstStart(t))),
 	}
 	switch {

@@ -256,7 +256,7 @@ func TestResetPrefixCache(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	cfg := config(t, plan(t, "target.url="+s.URL, "target.model=m", "target.reset-prefix-cache=true", "load.users=1", "load.requests=1"))
+	cfg := config(t, plan(t, "target.url="+s.URL, "target.model=m", "target.reset-prefix-cache=true", "load.users=1", "load.requests=1", "data.telemetry=none"))
 	res, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -311,28 +311,5 @@ func TestNewPlan(t *testing.T) {
 	}
 	if p.Requests != nil || p.DurationS != nil || p.SentBytes != nil {
 		t.Error("a closed loop was said to be known beforehand")
-	}
-}
-
-func TestFamilies(t *testing.T) {
-	page := `# HELP vllm:num_requests_running x
-# TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{engine="0"} 1
-# TYPE vllm:e2e_request_latency_seconds histogram
-vllm:e2e_request_latency_seconds_bucket{le="1"} 0
-vllm:e2e_request_latency_seconds_sum 0
-vllm:e2e_request_latency_seconds_count 0
-lmcache:hits 3
-node_load1 0.5
-`
-	n, sources := families([]byte(page))
-	if n != 4 {
-		t.Errorf("%d families, want 4", n)
-	}
-	if d := cmp.Diff([]string{"vllm", "lmcache", "node_exporter"}, sources); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	if n, sources := families([]byte("<html>\nhello\n</html>")); len(sources) > 0 || n > 3 {
-		t.Errorf("%d families of %v in a page of HTML", n, sources)
 	}
 }

@@ -144,15 +144,20 @@ func (a *Access) hide(value string) {
 // NewAccess makes the header fields and the TLS configuration of a target. The
 // key comes from the variable that the target names.
 func NewAccess(t *scenario.Target, lookup func(string) (string, bool), readFile func(string) ([]byte, error)) (*Access, error) {
+	return newAccess("target", t, lookup, readFile)
+}
+
+// newAccess is NewAccess for the group of fields at path.
+func newAccess(path string, t *scenario.Target, lookup func(string) (string, bool), readFile func(string) ([]byte, error)) (*Access, error) {
 	a := &Access{Header: make(http.Header), Proxy: t.Proxy}
 	if t.APIKeyEnv != "" {
 		key, ok := lookup(t.APIKeyEnv)
 		key = strings.TrimSpace(key)
 		if !ok || key == "" {
-			return nil, fmt.Errorf("target.api-key-env: the variable %s is not set; export it or leave api-key-env out", t.APIKeyEnv)
+			return nil, fmt.Errorf("%s.api-key-env: the variable %s is not set; export it or leave api-key-env out", path, t.APIKeyEnv)
 		}
 		if strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, fmt.Errorf("target.api-key-env: the value of %s holds a control character", t.APIKeyEnv)
+			return nil, fmt.Errorf("%s.api-key-env: the value of %s holds a control character", path, t.APIKeyEnv)
 		}
 		a.Header.Set("Authorization", "Bearer "+key)
 		a.hide(key)
@@ -179,28 +184,28 @@ func NewAccess(t *scenario.Target, lookup func(string) (string, bool), readFile 
 	if t.CA != "" {
 		pem, err := readFile(t.CA)
 		if err != nil {
-			return nil, fmt.Errorf("target.ca: %w", err)
+			return nil, fmt.Errorf("%s.ca: %w", path, err)
 		}
 		a.TLS.RootCAs = x509.NewCertPool()
 		if !a.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("target.ca: %s holds no PEM certificate", t.CA)
+			return nil, fmt.Errorf("%s.ca: %s holds no PEM certificate", path, t.CA)
 		}
 	}
 	if (t.Cert == "") != (t.Key == "") {
-		return nil, errors.New("target.cert: want both cert and key, or neither")
+		return nil, fmt.Errorf("%s.cert: want both cert and key, or neither", path)
 	}
 	if t.Cert != "" {
 		certPEM, err := readFile(t.Cert)
 		if err != nil {
-			return nil, fmt.Errorf("target.cert: %w", err)
+			return nil, fmt.Errorf("%s.cert: %w", path, err)
 		}
 		keyPEM, err := readFile(t.Key)
 		if err != nil {
-			return nil, fmt.Errorf("target.key: %w", err)
+			return nil, fmt.Errorf("%s.key: %w", path, err)
 		}
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return nil, fmt.Errorf("target.cert: %s with %s: %w", t.Cert, t.Key, err)
+			return nil, fmt.Errorf("%s.cert: %s with %s: %w", path, t.Cert, t.Key, err)
 		}
 		a.TLS.Certificates = []tls.Certificate{pair}
 	}

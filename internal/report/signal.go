@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func inUnit(v float64, unit string, state bool) string {
 	switch unit {
 	case "1":
 		if state {
-			return Figure(v)
+			return number(v)
 		}
 		return Percent(v)
 	case "s":
@@ -48,7 +49,15 @@ func inUnit(v float64, unit string, state bool) string {
 	case "W", "J", "Hz":
 		return prefixed(v, unit)
 	}
-	return Figure(v) + " " + unit
+	return number(v) + " " + unit
+}
+
+// number writes a whole number in full and any other as a figure.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return Count(int64(v))
+	}
+	return Figure(v)
 }
 
 func byteCount(v float64) string {
@@ -104,8 +113,8 @@ func Page(w io.Writer, name string, r *telemetry.Reading) error {
 	if left > 0 {
 		panic("BUG: a page has signals that are in no group")
 	}
-	t.missing(r.Missing)
 	t.pageProblems(&r.Info)
+	t.missing(r.Missing)
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -157,32 +166,52 @@ func (t *text) pageGroup(title string, g signal.Group, r *telemetry.Reading) int
 	return n
 }
 
-// missing writes which signals a page could have, and how to get them.
-func (t *text) missing(list []telemetry.Missing) {
-	if len(list) == 0 {
-		return
-	}
+// absent begins the reason of a signal whose series are not on the page.
+const absent = "the page has no "
+
+// Missing returns which signals a source could give and does not, and how to get
+// them, a sentence each: those with a remedy first.
+func Missing(list []telemetry.Missing) []string {
 	type reason struct{ source, why, enable string }
 	var order []reason
 	names := map[reason][]string{}
 	for _, m := range list {
 		k := reason{m.Source, m.Why, m.Enable}
+		if strings.HasPrefix(m.Why, absent) {
+			// Which series would give it matters to those who write tables; JSON has it.
+			if k.why = ""; k.enable == "" {
+				k.why = "not on the page"
+			}
+		}
 		if names[k] == nil {
 			order = append(order, k)
 		}
 		names[k] = append(names[k], m.Signal)
 	}
-	t.b.WriteString("\nMISSING\n")
+	slices.SortStableFunc(order, func(a, b reason) int { return min(1, len(b.enable)) - min(1, len(a.enable)) })
+	var out []string
 	for _, k := range order {
-		for _, l := range Wrap(Printable(k.source+": "+strings.Join(names[k], ", ")), Width-2) {
-			t.b.WriteString("  " + l + "\n")
-		}
-		why := k.why
+		s := k.source + ": " + strings.Join(names[k], ", ") + ": " + k.why
 		if k.enable != "" {
-			why += "; " + k.enable
+			if k.why != "" {
+				s += "; "
+			}
+			s += k.enable
 		}
-		for _, l := range Wrap(Printable(why), Width-6) {
-			t.b.WriteString("      " + l + "\n")
+		out = append(out, s)
+	}
+	return out
+}
+
+// missing writes what Missing says.
+func (t *text) missing(list []telemetry.Missing) {
+	if len(list) == 0 {
+		return
+	}
+	t.b.WriteString("\nMISSING\n")
+	for _, m := range Missing(list) {
+		for i, l := range Wrap(Printable(m), Width-6) {
+			t.b.WriteString(strings.Repeat(" ", 2+4*min(i, 1)) + l + "\n")
 		}
 	}
 }

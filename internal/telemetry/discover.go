@@ -204,6 +204,39 @@ func Discover(ctx context.Context, cfg DiscoverConfig) (*Discovery, error) {
 	return d, nil
 }
 
+// Candidates returns the URLs that Discover would ask, in its order; nothing is sent or looked up. Those of host are
+// asked only where the host is this machine or in a private network.
+func Candidates(targets []string, tables []*Table) (own, host []string, err error) {
+	if tables == nil {
+		tables = Builtin()
+	}
+	if len(targets) > maxDiscoverTargets {
+		targets = targets[:maxDiscoverTargets]
+	}
+	var at []*url.URL
+	for _, raw := range targets {
+		u, err := parsePageURL(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.RawQuery, u.RawPath = "", ""
+		at = append(at, u)
+		for _, c := range ownCandidates(u, tables) {
+			if !slices.Contains(own, c.url) {
+				own = append(own, c.url)
+			}
+		}
+	}
+	for _, u := range at {
+		for _, c := range hostCandidates(u, tables) {
+			if !slices.Contains(host, c.url) && !slices.Contains(own, c.url) && !slices.ContainsFunc(at, func(h *url.URL) bool { return SameOrigin(c.url, h.String()) }) {
+				host = append(host, c.url)
+			}
+		}
+	}
+	return own, host, nil
+}
+
 // ownCandidates are the pages that the target's own origin may have: beside the API
 // and, where that is below a path, at the root.
 func ownCandidates(u *url.URL, tables []*Table) []candidate {
