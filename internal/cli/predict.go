@@ -157,6 +157,9 @@ func (c *twinPredictCmd) lengthRange(s *scenario.Scenario) error {
 }
 
 func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
+	if err := nothingGiven(kctx); err != nil {
+		return usagef("twin predict: %w", err)
+	}
 	sets, err := settings(kctx)
 	if err != nil {
 		return usagef("twin predict: %w", err)

@@ -10,7 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"plimsoll/internal/report"
+	"plimsoll/internal/scenario"
 	"plimsoll/internal/twin"
 )
 
@@ -47,6 +50,52 @@ type twinServeCmd struct {
 	Listen       string        `name:"listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to listen on."`
 }
 
+// mayBeZero are the flags of a cluster whose 0 means 0.
+var mayBeZero = map[string]bool{"tokenization": true, "tokenizers": true, "detokenization": true, "guardrail": true, "clock-shift": true, "seed": true}
+
+// nothingGiven refuses a flag of the twin that is given an empty name or 0, which
+// would silently be its default. What a scenario has a field for is checked there,
+// but for the model, which may be left out of a scenario.
+func nothingGiven(kctx *kong.Context) error {
+	for _, at := range kctx.Path {
+		f := at.Flag
+		if f == nil || mayBeZero[f.Name] {
+			continue
+		}
+		if _, ok := scenario.FlagPath(f.Name); ok && f.Name != "model" {
+			continue
+		}
+		switch v := f.Target.Interface().(type) {
+		case string:
+			if strings.TrimSpace(v) != "" {
+				continue
+			}
+			switch f.Name {
+			case "model", "gpu", "engine":
+				return fmt.Errorf("--%s %q: want a name, as plimsoll twin list %ss has them", f.Name, v, f.Name)
+			case "precision":
+				return fmt.Errorf("--%s %q: want bf16, fp8, fp8_block, fp4, int8 or int4", f.Name, v)
+			case "router":
+				return fmt.Errorf("--%s %q: want %s", f.Name, v, strings.Join(twin.Routers(), " or "))
+			}
+			return fmt.Errorf("--%s %q: want a value", f.Name, v)
+		case int:
+			if v == 0 {
+				return fmt.Errorf("--%s 0: want at least 1", f.Name)
+			}
+		case float64:
+			if v == 0 {
+				return fmt.Errorf("--%s 0: want a share above 0 and at most 1", f.Name)
+			}
+		case time.Duration:
+			if v == 0 {
+				return fmt.Errorf("--%s 0s: want more than 0", f.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // stepReplicas is how many engines share the load of --step. One engine hands
 // out the tokens of all streams at one instant: with thousands of streams that
 // burst is more than a client beside it can read in a few milliseconds, and the
@@ -65,7 +114,10 @@ func (*twinServeCmd) Examples() []string {
 	}
 }
 
-func (c *twinServeCmd) Run(a *app) error {
+func (c *twinServeCmd) Run(a *app, kctx *kong.Context) error {
+	if err := nothingGiven(kctx); err != nil {
+		return usagef("twin serve: %w", err)
+	}
 	if c.Replicas == 0 && c.Step > 0 {
 		c.Replicas = stepReplicas
 	}

@@ -73,6 +73,9 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	if err := fitsContext(s, cluster); err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	if err := countsOnly(s.Target.ExtraBody); err != nil {
+		return nil, &UsageError{Err: err}
+	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {
 		return nil, fmt.Errorf("make the users: %w", err)
@@ -119,6 +122,33 @@ func fitsContext(s *scenario.Scenario, c *twin.Cluster) error {
 	return nil
 }
 
+// countsOnly refuses further fields of the body that would make a server compute
+// something else than the prediction does; others (temperature, user) change nothing.
+func countsOnly(body map[string]any) error {
+	for _, name := range []string{
+		"n", "best_of", "use_beam_search", "stop", "stop_token_ids", "ignore_eos", "min_tokens", "max_tokens", "max_completion_tokens", "max_output_tokens",
+		"tools", "tool_choice", "stream",
+	} {
+		v, ok := body[name]
+		if !ok || v == nil || name == "n" && fmt.Sprint(v) == "1" {
+			continue
+		}
+		fix := "take it out of the scenario, or try it against plimsoll twin serve"
+		switch name {
+		case "n", "best_of":
+			fix = "a prediction has one answer to a request: take it out and have as many times the users or the rate"
+		case "min_tokens", "max_tokens", "max_completion_tokens", "max_output_tokens":
+			fix = "say it with users.output-tokens"
+		case "ignore_eos":
+			fix = "say it with target.ignore-eos"
+		case "stream":
+			fix = "say it with target.no-stream"
+		}
+		return fmt.Errorf("target.extra-body: %s %v is not simulated; %s", name, v, fix)
+	}
+	return nil
+}
+
 // predictor is one prediction under way.
 type predictor struct {
 	cfg      *PredictConfig
@@ -149,16 +179,14 @@ type quiet struct{}
 
 func (quiet) Record(*twin.Finished) {}
 
-// pass runs the twin once, and returns the windows as they went.
+// pass runs the twin once, and returns the windows as they went; with an error only
+// when it was interrupted.
 func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction, []stats.StepInput, error) {
 	c := p.twin
 	c.Sink = p.meter.begin(sink)
 	pr, err := twin.Predict(ctx, &c)
 	if err != nil {
 		return nil, nil, &UsageError{Err: err}
-	}
-	if pr.Stopped == twin.Interrupted {
-		return nil, nil, context.Cause(ctx)
 	}
 	went := make([]load.StepResult, 0, len(pr.Steps))
 	for _, s := range pr.Steps {
@@ -167,7 +195,10 @@ func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction,
 			Scheduled: s.Scheduled, Steady: s.Steady, Complete: s.Complete,
 		})
 	}
-	return pr, windows(p.plan, went, pr.End), nil
+	if pr.Stopped == twin.Interrupted {
+		err = context.Cause(ctx)
+	}
+	return pr, windows(p.plan, went, pr.End), err
 }
 
 // run predicts. The figures need the windows while the requests come. Where the
@@ -183,7 +214,7 @@ func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 	} else {
 		p.meter.passes = 2
 		if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {
-			return nil, err
+			return nil, errors.Join(err, p.leaveTrace(ctx))
 		}
 	}
 	for range 2 {
@@ -193,7 +224,7 @@ func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 		}
 		pr, went, err := p.pass(ctx, t)
 		if err != nil {
-			return nil, errors.Join(err, t.interrupt(err))
+			return nil, errors.Join(err, t.interrupt(went))
 		}
 		if slices.Equal(went, in.Steps) {
 			return p.conclude(pr, t)
@@ -202,6 +233,19 @@ func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 		p.meter.passes++
 	}
 	panic("BUG: two passes of one prediction differ")
+}
+
+// leaveTrace keeps a folder that says that the prediction was interrupted before
+// there was anything to keep. Other errors leave none.
+func (p *predictor) leaveTrace(ctx context.Context) error {
+	if ctx.Err() == nil || p.cfg.Root == "" {
+		return nil
+	}
+	t, err := p.newTally()
+	if err != nil {
+		return err
+	}
+	return t.interrupt(p.input.Steps)
 }
 
 // conclude sums up a pass whose windows were those expected.
@@ -280,12 +324,17 @@ func (p *predictor) newTally() (*tally, error) {
 	return t, err
 }
 
-// interrupt ends what a pass has written when cause ended it early.
-func (t *tally) interrupt(cause error) error {
+// interrupt ends what a pass has written when it was ended early, with the windows as
+// far as they went.
+func (t *tally) interrupt(went []stats.StepInput) error {
 	if t.writer == nil {
 		return nil
 	}
-	return errors.Join(t.writer.Close(), t.writer.Update(func(i *run.Info) { i.State, i.Message = run.Interrupted, cause.Error() }))
+	in := t.p.input
+	in.Steps = went
+	return errors.Join(t.writer.Close(), t.writer.Update(func(i *run.Info) {
+		i.State, i.Message, i.Input = run.Interrupted, "interrupted before the prediction was over", &in
+	}))
 }
 
 // Record counts and keeps one request.

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -154,6 +155,46 @@ func TestPredictRefuses(t *testing.T) {
 	f(twin.ClusterConfig{GPU: "h1000"}, "", nil, "h100")
 	f(twin.ClusterConfig{Engine: "vlm"}, "", nil, "vllm")
 	f(twin.ClusterConfig{}, "last-loaded", nil, "least-loaded")
+	f(twin.ClusterConfig{}, "", []string{`target.extra-body={"max_tokens": 7}`}, "max_tokens 7 is not simulated", "users.output-tokens")
+	f(twin.ClusterConfig{}, "", []string{`target.extra-body={"n": 2}`}, "n 2 is not simulated")
+}
+
+// A prediction that is interrupted leaves a folder that says so, with the window as
+// far as it went and what was answered by then.
+func TestInterruptedPrediction(t *testing.T) {
+	for _, after := range []int{0, 100} {
+		root := filepath.Join(t.TempDir(), "runs")
+		cfg := predictConfig(t, root, "load.users=8", "load.requests=2000", "users.output-tokens=20")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		if after == 0 {
+			cancel()
+		}
+		cfg.Each = func(*record.Request, *twin.Stages, int) {
+			if n++; n == after {
+				cancel()
+			}
+		}
+		if _, err := Predict(ctx, cfg); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error is %v", err)
+		}
+		dirs, err := filepath.Glob(filepath.Join(root, "*-predict"))
+		if err != nil || len(dirs) != 1 {
+			t.Fatalf("folders: %v, %v", dirs, err)
+		}
+		r, err := run.Open(dirs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := r.Info().Input
+		if r.Info().State != run.Interrupted || !strings.Contains(r.Info().Message, "interrupted") {
+			t.Errorf("after %d: state %q, %q", after, r.Info().State, r.Info().Message)
+		}
+		if len(in.Steps) > 0 && in.Steps[0].Complete {
+			t.Errorf("after %d: windows %+v", after, in.Steps)
+		}
+	}
 }
 
 // The stages of each request sum to its latency, and so do their means.

@@ -162,7 +162,7 @@ type FFN struct {
 // Tied says that the output head shares its matrix with the embedding,
 // ExpertsOnly that its 4-bit form has only its experts quantised, BlockFP8 that its
 // fp8 form has a scale per block of weights, with activations quantised as they
-// come.
+// come. Checkpoint is the precision that the model is published in, empty for bf16.
 type Model struct {
 	Name        string         `yaml:"name" json:"name"`
 	ID          string         `yaml:"id" json:"id"`
@@ -175,6 +175,7 @@ type Model struct {
 	Tied        bool           `yaml:"tied" json:"tied,omitempty"`
 	ExpertsOnly bool           `yaml:"experts_only" json:"experts_only,omitempty"`
 	BlockFP8    bool           `yaml:"block_fp8" json:"block_fp8,omitempty"`
+	Checkpoint  Precision      `yaml:"checkpoint" json:"checkpoint,omitempty"`
 	Context     int            `yaml:"context" json:"context"`
 	Source      string         `yaml:"src" json:"source"`
 	Conf        Confidence     `yaml:"conf" json:"confidence"`

@@ -74,8 +74,8 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	switch {
 	case cfg.Replicas < 1 || cfg.Replicas > 10_000:
 		return nil, fmt.Errorf("replicas %d: want 1 to 10000", cfg.Replicas)
-	case cfg.MaxNumSeqs < 0:
-		return nil, fmt.Errorf("max-num-seqs %d: want at least 1", cfg.MaxNumSeqs)
+	case cfg.MaxNumSeqs < 0 || cfg.MaxNumSeqs > 1<<20:
+		return nil, fmt.Errorf("max-num-seqs %d: want 1 to %d", cfg.MaxNumSeqs, 1<<20)
 	case cfg.MaxNumBatchedTokens < 0 || cfg.MaxNumBatchedTokens > 1<<20:
 		return nil, fmt.Errorf("max-num-batched-tokens %d: want 1 to %d", cfg.MaxNumBatchedTokens, 1<<20)
 	case cfg.MaxModelLen < 0:

@@ -118,6 +118,9 @@ func (m *Model) Entry() Entry {
 	add("vocabulary", m.Vocab)
 	add("tied head", m.Tied)
 	add("context", m.Context)
+	if m.Checkpoint != "" {
+		add("published in", m.Checkpoint)
+	}
 	return e
 }
 

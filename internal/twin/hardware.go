@@ -328,7 +328,7 @@ func (l *Layout) check() error {
 		return fmt.Errorf("tp %d does not divide the feed-forward width %d of %s", l.TP, m.FFN.Width, m.Name)
 	}
 	if d := int(g.Domain.V); d > 1 && l.TP > d {
-		return fmt.Errorf("tp %d: %s has %d devices in a scale-up domain", l.TP, g.Name, d)
+		return fmt.Errorf("tp %d: %s has %d devices in a scale-up domain; use tp %d with pp, or replicas", l.TP, g.Name, d, d)
 	}
 	if m.Layers < l.PP {
 		return fmt.Errorf("pp %d: %s has %d layers", l.PP, m.Name, m.Layers)
@@ -456,10 +456,14 @@ func (l *Layout) memory() (Memory, error) {
 // tooSmall is the error of a model that does not fit, with where the memory goes.
 func (l *Layout) tooSmall(mem Memory) error {
 	left := mem.Usable - mem.Weights - mem.Activations - mem.Other
+	result := fmt.Sprintf("leaves %.1f GiB for keys and values", left/gib)
+	if left < 0 {
+		result = fmt.Sprintf("is %.1f GiB too much, without any keys and values", -left/gib)
+	}
 	return fmt.Errorf(
-		"%s in %s does not fit %d x %s: of %.1f GiB on each the engine may use %.1f GiB, weights take %.1f GiB, activations %.1f GiB, graphs and libraries %.1f GiB, which leaves %.1f GiB for keys and values; %s",
+		"%s in %s does not fit %d x %s: of %.1f GiB on each the engine may use %.1f GiB, weights take %.1f GiB, activations %.1f GiB, graphs and libraries %.1f GiB, which %s; %s",
 		l.Model.Name, l.Precision, l.Devices(), l.GPU.Name, l.GPU.MemoryGiB.V, mem.Usable/gib, mem.Weights/gib,
-		mem.Activations/gib, mem.Other/gib, left/gib, l.fitHint())
+		mem.Activations/gib, mem.Other/gib, result, l.fitHint())
 }
 
 func (l *Layout) divideMemory() Memory {
@@ -486,18 +490,85 @@ func (l *Layout) divideMemory() Memory {
 	return mem
 }
 
-// fitHint names what would make the model fit.
-func (l *Layout) fitHint() string {
-	wider := *l
-	for wider.TP = l.TP + 1; wider.TP <= l.Model.Attention.Heads; wider.TP++ {
-		if wider.check() == nil && wider.divideMemory().KVTokens >= blockTokens {
-			return fmt.Sprintf("tp %d would fit", wider.TP)
+// fits says whether the layout can be and leaves room for keys and values.
+func (l *Layout) fits() bool {
+	return l.check() == nil && l.divideMemory().KVTokens >= blockTokens
+}
+
+// roomier are layouts that hold the model where this one does not: more devices of
+// the kind in the same precision, the precision that the model is published in (or
+// fp8, then int4) on as few devices as that takes, and the smallest device of the
+// catalogue (of those that are known well) that holds it in the same layout.
+func (l *Layout) roomier() []Layout {
+	var ways []Layout
+	more := func(p Precision) bool {
+		for stages := 1; stages <= 16; stages *= 2 {
+			for tp := l.TP; tp <= max(8, min(int(l.GPU.Domain.V), 64)); tp++ {
+				w := *l
+				w.Precision, w.TP, w.PP = p, tp, l.PP*stages
+				if w.fits() {
+					ways = append(ways, w)
+					return true
+				}
+			}
+		}
+		return false
+	}
+	more(l.Precision)
+	for _, p := range []Precision{l.Model.Checkpoint, FP8, INT4} {
+		if p != "" && p.bytesPerWeight() < l.Precision.bytesPerWeight() && more(p) {
+			break
 		}
 	}
-	if l.Precision == BF16 && l.GPU.FP8.V > 0 {
-		return "try fp8 or a device with more memory"
+	var best *Layout
+	for i := range Builtin().GPUs {
+		w := *l
+		w.GPU = &Builtin().GPUs[i]
+		if w.GPU.BF16.Conf != Low && w.fits() && (best == nil || w.GPU.MemoryGiB.V < best.GPU.MemoryGiB.V) {
+			best = &w
+		}
 	}
-	return "use a device with more memory"
+	if best != nil {
+		ways = append(ways, *best)
+	}
+	return ways
+}
+
+// fitHint names what would make the model fit.
+func (l *Layout) fitHint() string {
+	ways := l.roomier()
+	if len(ways) == 0 {
+		return "no layout of up to 16 stages does: use a device with more memory"
+	}
+	var texts []string
+	for i := range ways {
+		w := &ways[i]
+		var parts, parallel []string
+		if w.GPU != l.GPU {
+			parts = append(parts, fmt.Sprintf("%d x %s", w.Devices(), w.GPU.Name))
+		}
+		if w.Precision != l.Precision {
+			p := string(w.Precision)
+			if w.Precision == FP8Block {
+				p = string(FP8) // what one asks for
+			}
+			if l.Model.Checkpoint != "" && w.Precision.bytesPerWeight() == l.Model.Checkpoint.bytesPerWeight() {
+				p += " (as it is published)"
+			}
+			parts = append(parts, p)
+		}
+		if w.TP != l.TP {
+			parallel = append(parallel, fmt.Sprintf("tp %d", w.TP))
+		}
+		if w.PP != l.PP {
+			parallel = append(parallel, fmt.Sprintf("pp %d", w.PP))
+		}
+		if len(parallel) > 0 {
+			parts = append(parts, strings.Join(parallel, " and "))
+		}
+		texts = append(texts, strings.Join(parts, " with "))
+	}
+	return texts[0] + " would fit" + strings.Join(append([]string{""}, texts[1:]...), ", or ")
 }
 
 // logInterpolate returns the value at x of the points (xs, ys), straight in the

@@ -95,14 +95,15 @@ func newEngineHists(longest int) *engineHists {
 	return h
 }
 
-// finished observes a sequence that has ended by itself or at its limit.
+// finished observes a sequence that has ended by itself or at its limit. Its latency
+// goes up to when its end is sent, after whatever the way out takes.
 func (h *engineHists) finished(a *Account, of *answer) {
 	const s = 1e-9
 	h[histPrompt].observe(float64(a.Prompt), 1)
 	h[histComputed].observe(float64(a.Prompt-a.Cached), 1)
 	h[histGeneration].observe(float64(a.Output), 1)
 	h[histMaxTokens].observe(float64(of.limit), 1)
-	h[histE2E].observe(s*(a.Finished-float64(of.arrival)), 1)
+	h[histE2E].observe(s*(max(a.Finished, a.Sent, of.over)-float64(of.arrival)), 1)
 	h[histQueue].observe(s*(a.Admitted-a.Arrival), 1)
 	h[histInference].observe(s*(a.Finished-a.Admitted), 1)
 	h[histPrefill].observe(s*(a.First-a.Admitted), 1)

@@ -363,8 +363,13 @@ func parseConfig(data []byte) (*Model, error) {
 		c.windows(a)
 	}
 	c.feedForward(m, f.moe)
-	if q := c.Quantization; q != nil && q.Method == "fp8" && len(q.Block) > 0 {
-		m.BlockFP8 = true
+	if q := c.Quantization; q != nil {
+		m.BlockFP8 = q.Method == "fp8" && len(q.Block) > 0
+		// A method that is no precision's name (compressed-tensors, modelopt) does not
+		// say how many bits there are.
+		if p := precisionNames[q.Method]; p != BF16 {
+			m.Checkpoint = p
+		}
 	}
 	m.ExpertsOnly = kind == "gpt_oss" || kind == "kimi_k2" || kind == "kimi_k25"
 

@@ -73,7 +73,7 @@ func TestConfigsOfModels(t *testing.T) {
 			}
 			got.Name, got.ID, got.Aliases, got.Source, got.Conf = want.Name, want.ID, want.Aliases, want.Source, want.Conf
 			// What a file of bf16 weights does not say.
-			got.BlockFP8 = want.BlockFP8
+			got.BlockFP8, got.Checkpoint = want.BlockFP8, want.Checkpoint
 			if got.Attention.Kind == MLA {
 				got.Attention.KVHeads = 0
 			}
@@ -83,7 +83,7 @@ func TestConfigsOfModels(t *testing.T) {
 		}
 	}
 	m, err := parseConfig([]byte(configs["deepseek-v3"]))
-	if err != nil || !m.BlockFP8 {
+	if err != nil || !m.BlockFP8 || m.Checkpoint != FP8 {
 		t.Errorf("fp8 by block: %v, %v", m, err)
 	}
 }

@@ -155,6 +155,8 @@ type answer struct {
 	// reasoning that of those which were thought, -1 when none were asked for, cached
 	// the number of prompt tokens that were in the prefix cache, -1 without one.
 	unfinished, completion, reasoning int
+	// over is when the end of the answer is sent, where that is after its last token.
+	over float64
 	cached                            int
 	stream, usage, runningUsage       bool
 	chunked, keepAlive                bool
@@ -484,7 +486,8 @@ func (r *replica) post(end float64) {
 		for i := range a.choices {
 			n += a.choices[i].seq.Output
 		}
-		p.ended = append(p.ended, ending{a, r.desk.leave(p.at, n)})
+		a.over = r.desk.leave(p.at, n)
+		p.ended = append(p.ended, ending{a, a.over})
 	}
 	r.mu.Unlock()
 	q := &r.sender

@@ -184,6 +184,45 @@ func TestImpossibleLayouts(t *testing.T) {
 	}
 }
 
+// Every way out that the error names is one: it can be, and the model fits.
+func TestWaysToFit(t *testing.T) {
+	c := Builtin()
+	for i := range c.Models {
+		for j := range c.GPUs {
+			l := testLayout(t, c.Models[i].Name, c.GPUs[j].Name, 1, BF16)
+			if l.check() != nil || l.fits() {
+				continue
+			}
+			for _, w := range l.roomier() {
+				if err := w.check(); err != nil {
+					t.Errorf("%s on %s: %v", l.Model.Name, l.GPU.Name, err)
+				}
+				if _, err := w.memory(); err != nil {
+					t.Errorf("%s on %s: %v", l.Model.Name, l.GPU.Name, err)
+				}
+			}
+		}
+	}
+	for _, tt := range []struct {
+		model, gpu string
+		tp         int
+		want       string
+	}{
+		{"llama-3.1-70b", "h100", 1, "tp 2 would fit, or fp8, or 1 x b200"},
+		{"deepseek-v3", "h100", 8, "pp 4 would fit, or fp8 (as it is published) with pp 2, or 8 x b200"},
+		{"gpt-oss-120b", "h100", 1, "tp 4 would fit, or fp4 (as it is published), or 1 x mi325x"},
+		{"llama-3.1-405b", "l4", 1, "tp 8 and pp 8 would fit, or fp8 with tp 8 and pp 4"},
+	} {
+		l := testLayout(t, tt.model, tt.gpu, tt.tp, BF16)
+		if err := l.check(); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.fitHint(); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s on %d %s: %q, want %q", tt.model, tt.tp, tt.gpu, got, tt.want)
+		}
+	}
+}
+
 func TestCatalogueNames(t *testing.T) {
 	c := Builtin()
 	for _, name := range []string{"llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "LLAMA 3.1 8B", "llama3.1:8b", "nvidia/Llama-3.1-8B-Instruct-FP8", "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b-nvfp4"} {
