@@ -388,7 +388,7 @@ func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) p
 	}
 	r := NewReader(Options{Tables: c.Tables, WallZero: c.Clock.Start().UnixNano()})
 	if _, err := r.Read(got.body, got.contentType, got.start, got.end, nil); err != nil {
-		out.State, out.Why = StateNotAPage, plain(err.Error())
+		out.State, out.Why = StateNotAPage, oneLine(err.Error())
 		return out
 	}
 	for _, t := range r.Tables() {

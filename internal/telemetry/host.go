@@ -24,9 +24,9 @@ const maxDevices = 1024
 // as well, or none at all.
 var virtualDevices = []string{"lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "cali", "tunl", "dummy", "ifb", "nerdctl", "lxc", "kube-ipvs", "nodelocaldns", "sit"}
 
-// host reads what the operating system says of this machine: Linux's /proc. It gives the signals of
+// hostSource reads what the operating system says of this machine: Linux's /proc. It gives the signals of
 // node_exporter's table without an exporter.
-type host struct {
+type hostSource struct {
 	now      func() int64
 	readFile func(string) ([]byte, error)
 
@@ -54,8 +54,8 @@ type deviceInfo struct {
 	speed float64 // bytes/s, 0 when unknown
 }
 
-func newHost(c *clock.Clock, readFile func(string) ([]byte, error)) *host {
-	return &host{now: c.Now, readFile: readFile, ids: map[hostKey]int32{}, devices: map[string]deviceInfo{}}
+func newHost(c *clock.Clock, readFile func(string) ([]byte, error)) *hostSource {
+	return &hostSource{now: c.Now, readFile: readFile, ids: map[hostKey]int32{}, devices: map[string]deviceInfo{}}
 }
 
 // hostFiles are the files of /proc with their parsers; each gives what it can.
@@ -73,7 +73,7 @@ var hostFiles = []struct {
 	{"/proc/pressure/io", pressureParser(signal.HostPressureIO)},
 }
 
-func (h *host) read(_ context.Context, sink signal.Sink, _ time.Duration, r *reading) {
+func (h *hostSource) read(_ context.Context, sink signal.Sink, _ time.Duration, r *reading) {
 	r.start = h.now()
 	h.values = h.values[:0]
 	for _, f := range hostFiles {
@@ -83,13 +83,13 @@ func (h *host) read(_ context.Context, sink signal.Sink, _ time.Duration, r *rea
 		}
 		r.bytes += int64(len(b))
 		if h.values, err = f.parse(b, h.values); err != nil {
-			r.problem(0, fmt.Sprintf("%s: %s", f.name, plain(err.Error())), 1)
+			r.problem(0, fmt.Sprintf("%s: %s", f.name, oneLine(err.Error())), 1)
 		}
 	}
 	if b, err := h.readFile("/proc/net/dev"); err == nil {
 		r.bytes += int64(len(b))
 		if h.values, err = parseNetDev(b, h.values, h.skip); err != nil {
-			r.problem(0, "/proc/net/dev: "+plain(err.Error()), 1)
+			r.problem(0, "/proc/net/dev: "+oneLine(err.Error()), 1)
 		}
 		for _, v := range h.values {
 			if v.signal == signal.NetRx && h.devices[v.device].speed > 0 {
@@ -121,7 +121,7 @@ func (h *host) read(_ context.Context, sink signal.Sink, _ time.Duration, r *rea
 }
 
 // skip says whether a device's bytes are counted elsewhere, and looks it up in /sys the first time.
-func (h *host) skip(name string) bool {
+func (h *hostSource) skip(name string) bool {
 	d, ok := h.devices[name]
 	if ok {
 		return d.skip
@@ -151,14 +151,14 @@ func (h *host) skip(name string) bool {
 
 var errNoFigures = errors.New("it has none of the figures that are looked for")
 
-// number parses a count of the kernel's.
-func number(b []byte) (float64, bool) {
+// procNumber parses a count of the kernel's.
+func procNumber(b []byte) (float64, bool) {
 	v, err := strconv.ParseUint(string(b), 10, 64)
 	return float64(v), err == nil
 }
 
-// lines calls f with each line until it returns false.
-func lines(b []byte, f func(line []byte) bool) {
+// procLines calls f with each line until it returns false.
+func procLines(b []byte, f func(line []byte) bool) {
 	for len(b) > 0 {
 		line, rest, _ := bytes.Cut(b, []byte{'\n'})
 		if !f(bytes.TrimRight(line, "\r")) {
@@ -171,13 +171,13 @@ func lines(b []byte, f func(line []byte) bool) {
 // parseStat reads the processor time that was not idle, and the processors.
 func parseStat(b []byte, out []hostValue) ([]hostValue, error) {
 	cpus, busy, found := 0, 0.0, false
-	lines(b, func(line []byte) bool {
+	procLines(b, func(line []byte) bool {
 		name, rest, ok := bytes.Cut(line, []byte{' '})
 		if !ok || !bytes.HasPrefix(name, []byte("cpu")) {
 			return true
 		}
 		if len(name) > len("cpu") {
-			if _, ok := number(name[len("cpu"):]); ok {
+			if _, ok := procNumber(name[len("cpu"):]); ok {
 				cpus++
 			}
 			return true
@@ -189,7 +189,7 @@ func parseStat(b []byte, out []hostValue) ([]hostValue, error) {
 		}
 		sum := 0.0
 		for i, f := range fields[:min(len(fields), 8)] {
-			v, ok := number(f)
+			v, ok := procNumber(f)
 			if !ok {
 				return true
 			}
@@ -213,7 +213,7 @@ func parseStat(b []byte, out []hostValue) ([]hostValue, error) {
 // parseMeminfo reads the memory that there is and that is available.
 func parseMeminfo(b []byte, out []hostValue) ([]hostValue, error) {
 	n := len(out)
-	lines(b, func(line []byte) bool {
+	procLines(b, func(line []byte) bool {
 		var id signal.ID
 		name, rest, _ := bytes.Cut(line, []byte{':'})
 		switch string(name) {
@@ -225,7 +225,7 @@ func parseMeminfo(b []byte, out []hostValue) ([]hostValue, error) {
 			return true
 		}
 		value, unit, _ := bytes.Cut(bytes.TrimSpace(rest), []byte{' '})
-		if v, ok := number(value); ok && string(unit) == "kB" {
+		if v, ok := procNumber(value); ok && string(unit) == "kB" {
 			out = append(out, hostValue{hostKey{id, ""}, v * 1024})
 		}
 		return len(out) < n+2
@@ -271,7 +271,7 @@ func parseNetstat(b []byte, out []hostValue) ([]hostValue, error) {
 func parsePairs(b []byte, group string, out []hostValue, id func(name string) signal.ID) ([]hostValue, error) {
 	var names [][]byte
 	n := len(out)
-	lines(b, func(line []byte) bool {
+	procLines(b, func(line []byte) bool {
 		rest, ok := bytes.CutPrefix(line, []byte(group))
 		if !ok {
 			names = nil
@@ -284,7 +284,7 @@ func parsePairs(b []byte, group string, out []hostValue, id func(name string) si
 		}
 		for i := range min(len(names), len(fields)) {
 			if s := id(string(names[i])); s != signal.None {
-				if v, ok := number(fields[i]); ok {
+				if v, ok := procNumber(fields[i]); ok {
 					out = append(out, hostValue{hostKey{s, ""}, v})
 				}
 			}
@@ -301,14 +301,14 @@ func parsePairs(b []byte, group string, out []hostValue, id func(name string) si
 func pressureParser(id signal.ID) func([]byte, []hostValue) ([]hostValue, error) {
 	return func(b []byte, out []hostValue) ([]hostValue, error) {
 		found := false
-		lines(b, func(line []byte) bool {
+		procLines(b, func(line []byte) bool {
 			rest, ok := bytes.CutPrefix(line, []byte("some "))
 			if !ok {
 				return true
 			}
 			for _, f := range bytes.Fields(rest) {
 				if text, ok := bytes.CutPrefix(f, []byte("total=")); ok {
-					if us, ok := number(text); ok {
+					if us, ok := procNumber(text); ok {
 						out = append(out, hostValue{hostKey{id, ""}, us / 1e6})
 						found = true
 					}
@@ -327,7 +327,7 @@ func pressureParser(id signal.ID) func([]byte, []hostValue) ([]hostValue, error)
 // parseNetDev reads the bytes and errors of network devices but those to skip.
 func parseNetDev(b []byte, out []hostValue, skip func(name string) bool) ([]hostValue, error) {
 	devices, bad := 0, 0
-	lines(b, func(line []byte) bool {
+	procLines(b, func(line []byte) bool {
 		name, rest, ok := bytes.Cut(line, []byte{':'})
 		if !ok {
 			return true // the head
@@ -347,7 +347,7 @@ func parseNetDev(b []byte, out []hostValue, skip func(name string) bool) ([]host
 		}
 		var v [12]float64
 		for i := range v {
-			if v[i], ok = number(fields[i]); !ok {
+			if v[i], ok = procNumber(fields[i]); !ok {
 				bad++
 				return true
 			}

@@ -260,15 +260,19 @@ func (c *compiler) way(id signal.ID, w *Way) bool {
 		return false
 	}
 	if id.Def().Kind == signal.Distribution {
+		before := len(c.out)
 		switch {
-		case c.st.table.Format == "json":
-			return c.values(id, w, signal.TotalSum) && c.values(id, w, signal.TotalCount)
 		case len(w.Total) > 0:
 			total, count := *w, *w
-			total.From, total.Total = w.Total, nil
-			count.From, count.Total, count.Factor = w.Count, nil, 1
-			before := len(c.out)
+			total.Sum, total.Total = w.Total, nil
+			count.Sum, count.Total, count.Factor = w.Count, nil, 1
 			if c.values(id, &total, signal.TotalSum) && c.values(id, &count, signal.TotalCount) {
+				return true
+			}
+			c.out = c.out[:before]
+			return false
+		case c.st.table.Format == "json":
+			if c.values(id, w, signal.TotalSum) && c.values(id, w, signal.TotalCount) {
 				return true
 			}
 			c.out = c.out[:before]
@@ -403,7 +407,9 @@ func productOf(ops []operand, names []string) bool {
 	for _, s := range base.in {
 		v := 1.0
 		for _, name := range names {
-			x, err := strconv.ParseFloat(s.label(name), 64)
+			// A unit may follow, as in "400 Gb/sec (4X NDR)".
+			number, _, _ := strings.Cut(s.label(name), " ")
+			x, err := strconv.ParseFloat(number, 64)
 			if err != nil || !finite(x) {
 				return false
 			}

@@ -216,11 +216,11 @@ func (p *prometheus) ask(ctx context.Context, path string, form url.Values, time
 	}
 	data, warnings, err := promData(f.body)
 	if err != nil {
-		r.state, r.why = StateNotAPage, plain(err.Error())
+		r.state, r.why = StateNotAPage, oneLine(err.Error())
 		return nil, &f, false
 	}
 	for _, w := range warnings {
-		r.problem(0, "Prometheus warns: "+plain(w), 1)
+		r.problem(0, "Prometheus warns: "+oneLine(w), 1)
 	}
 	return data, &f, true
 }
@@ -266,7 +266,7 @@ func (p *prometheus) serverTime(ctx context.Context, timeout time.Duration, r *r
 	}
 	at, err := promScalar(data)
 	if err != nil {
-		r.state, r.why = StateNotAPage, plain(err.Error())
+		r.state, r.why = StateNotAPage, oneLine(err.Error())
 		return 0, false
 	}
 	r.clock(ClockTime, f, at, 1e6)
@@ -287,7 +287,7 @@ func promScalar(data []byte) (int64, error) {
 		return 0, errors.New("the answer to time() is no number")
 	}
 	t, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(t > 1e9 && t < 1e10) { // 2001 to 2286
+	if err != nil || !(t > 9e8 && t < 1e10) { // 1998 to 2286
 		return 0, fmt.Errorf("the answer to time() is %q", v)
 	}
 	return int64(math.Round(t*1e3)) * 1e6, nil
@@ -389,21 +389,33 @@ type promPoint struct {
 // promMatrix reads the series of an answer. Values that are no number are left out and counted, native
 // histograms counted.
 func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, err error) {
-	var m struct {
+	var head struct {
 		ResultType string
-		Result     []struct {
-			Metric     map[string]string
-			Values     [][2]json.RawMessage
-			Value      *[2]json.RawMessage
-			Histograms []json.RawMessage
-		}
+		Result     json.RawMessage
 	}
-	var scalar struct {
-		ResultType string
-		Result     [2]json.RawMessage
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, 0, 0, errors.New("the answer has no result that is understood: " + err.Error())
 	}
-	if json.Unmarshal(data, &scalar) == nil && scalar.ResultType == "scalar" {
-		p, ok, err := promValue(scalar.Result)
+	var scalar [2]json.RawMessage
+	var result []struct {
+		Metric     map[string]string
+		Values     [][2]json.RawMessage
+		Value      *[2]json.RawMessage
+		Histograms []json.RawMessage
+	}
+	var into any = &result
+	switch head.ResultType {
+	case "matrix", "vector":
+	case "scalar":
+		into = &scalar
+	default:
+		return nil, 0, 0, fmt.Errorf("the answer is of type %q, want matrix or vector", oneLine(head.ResultType))
+	}
+	if err := json.Unmarshal(head.Result, into); err != nil {
+		return nil, 0, 0, errors.New("the answer has no result that is understood: " + err.Error())
+	}
+	if head.ResultType == "scalar" {
+		p, ok, err := promValue(scalar)
 		if err != nil {
 			return nil, 0, 0, err
 		}
@@ -412,16 +424,10 @@ func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, 
 		}
 		return []promSeries{{points: []promPoint{p}}}, 0, 0, nil
 	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, 0, 0, errors.New("the answer has no result that is understood: " + err.Error())
+	if len(result) > maxSeries {
+		return nil, 0, 0, fmt.Errorf("the answer has %d series, more than %d; narrow it with match", len(result), maxSeries)
 	}
-	if m.ResultType != "matrix" && m.ResultType != "vector" {
-		return nil, 0, 0, fmt.Errorf("the answer is of type %q, want matrix or vector", plain(m.ResultType))
-	}
-	if len(m.Result) > maxSeries {
-		return nil, 0, 0, fmt.Errorf("the answer has %d series, more than %d; narrow it with match", len(m.Result), maxSeries)
-	}
-	for _, x := range m.Result {
+	for _, x := range result {
 		s := promSeries{name: x.Metric["__name__"]}
 		for _, name := range slices.Sorted(maps.Keys(x.Metric)) {
 			if name != "__name__" {
@@ -459,15 +465,15 @@ func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, 
 func promValue(v [2]json.RawMessage) (promPoint, bool, error) {
 	t, err := strconv.ParseFloat(string(bytes.TrimSpace(v[0])), 64)
 	if err != nil || !(t > -1e11 && t < 1e11) {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the time %s", plain(string(v[0])))
+		return promPoint{}, false, fmt.Errorf("the answer has a sample with the time %s", oneLine(string(v[0])))
 	}
 	var text string
 	if err := json.Unmarshal(v[1], &text); err != nil {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", plain(string(v[1])))
+		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", oneLine(string(v[1])))
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", plain(string(v[1])))
+		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", oneLine(string(v[1])))
 	}
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return promPoint{}, false, nil
@@ -500,7 +506,7 @@ func (p *prometheus) askSamples(ctx context.Context, server int64, timeout time.
 	defer p.s.parsed()
 	series, nan, native, err := promMatrix(data, p.s.cfg.MaxSeries)
 	if err != nil {
-		r.state, r.why = StateNotAPage, plain(err.Error())
+		r.state, r.why = StateNotAPage, oneLine(err.Error())
 		return false
 	}
 	if nan > 0 {
@@ -595,7 +601,7 @@ func (p *prometheus) hand(series []promSeries, first bool, sink signal.Sink, r *
 			r.read(&info)
 			r.series = series
 			if err != nil && !errors.Is(err, ErrNotAPage) {
-				r.problem(0, plain(err.Error()), 1)
+				r.problem(0, oneLine(err.Error()), 1)
 			}
 			inst.newest = ms
 		}
@@ -623,7 +629,7 @@ func (p *prometheus) askQuery(ctx context.Context, q *promQuery, server int64, t
 	if !ok {
 		if f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity {
 			// The expression is at fault, not the source.
-			r.problem(0, fmt.Sprintf("query %s: it is refused", plain(q.Name)), 1)
+			r.problem(0, fmt.Sprintf("query %s: it is refused", oneLine(q.Name)), 1)
 			r.state, r.why = StateOK, ""
 			return true
 		}
@@ -631,11 +637,11 @@ func (p *prometheus) askQuery(ctx context.Context, q *promQuery, server int64, t
 	}
 	series, nan, _, err := promMatrix(data, p.s.cfg.MaxSeries)
 	if err != nil {
-		r.problem(0, fmt.Sprintf("query %s: %s", plain(q.Name), plain(err.Error())), 1)
+		r.problem(0, fmt.Sprintf("query %s: %s", oneLine(q.Name), oneLine(err.Error())), 1)
 		return true
 	}
 	if nan > 0 {
-		r.problem(0, fmt.Sprintf("query %s: values that are NaN or infinite are left out", plain(q.Name)), int64(nan))
+		r.problem(0, fmt.Sprintf("query %s: values that are NaN or infinite are left out", oneLine(q.Name)), int64(nan))
 	}
 	zero := p.s.cfg.Clock.Start().UnixNano()
 	var samples []signal.Sample

@@ -66,10 +66,8 @@ func (r *Reader) signals() map[string]float64 {
 			if sum, ok := sums[d.ID]; ok && counts[d.ID] > 0 {
 				out[d.Name] = sum / counts[d.ID]
 			}
-		case d.Kind == signal.Ratio && len(values[d.Part]) > 0 && len(values[d.Whole]) > 0:
-			if whole := total(values[d.Whole]); whole > 0 {
-				out[d.Name] = total(values[d.Part]) / whole
-			}
+		case d.Kind == signal.Ratio && len(values[d.Part]) > 0 && total(values[d.Whole]) > 0:
+			out[d.Name] = total(values[d.Part]) / total(values[d.Whole])
 		case len(v) == 0:
 		case d.Combine == signal.Sum:
 			out[d.Name] = total(v)

@@ -596,8 +596,8 @@ func (b *backoff) after(r *reading) *Backoff {
 	}
 }
 
-// page reads one exposition page.
-type page struct {
+// pageSource reads one exposition page.
+type pageSource struct {
 	s      *Scraper
 	fetch  fetcher
 	url    string
@@ -607,8 +607,8 @@ type page struct {
 	warned bool
 }
 
-func newPage(s *Scraper, client *stream.Client, t Target, source int) *page {
-	return &page{
+func newPage(s *Scraper, client *stream.Client, t Target, source int) *pageSource {
+	return &pageSource{
 		s: s, fetch: fetcher{client: client}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
 		reader: NewReader(Options{
 			Tables: s.cfg.Tables, MaxSeries: s.cfg.MaxSeries, WallZero: s.cfg.Clock.Start().UnixNano(),
@@ -617,7 +617,7 @@ func newPage(s *Scraper, client *stream.Client, t Target, source int) *page {
 	}
 }
 
-func (p *page) read(ctx context.Context, sink signal.Sink, timeout time.Duration, r *reading) {
+func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Duration, r *reading) {
 	f := p.fetch.get(ctx, p.url, p.header, timeout)
 	r.fetched(&f, p.fetch.rtt)
 	if f.state != StateOK {
@@ -641,7 +641,7 @@ func (p *page) read(ctx context.Context, sink signal.Sink, timeout time.Duration
 	p.s.parsed()
 	r.read(&info)
 	if err != nil {
-		r.state, r.why = StateNotAPage, plain(err.Error())
+		r.state, r.why = StateNotAPage, oneLine(err.Error())
 		return
 	}
 	r.known(p.reader)
@@ -677,7 +677,7 @@ func (r *reading) read(info *PageInfo) {
 		r.processStart = info.Start
 	}
 	for _, p := range info.Problems {
-		r.problem(p.Line, plain(p.Text), 1)
+		r.problem(p.Line, oneLine(p.Text), 1)
 	}
 	for _, x := range []struct {
 		n    int
@@ -742,7 +742,7 @@ func nodeTime(body []byte) (int64, bool) {
 		text = text[:end]
 	}
 	v, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || v < 1e9 || v > 1e10 { // 2001 to 2286
+	if err != nil || !(v > 9e8 && v < 1e10) { // 1998 to 2286
 		return 0, false
 	}
 	return int64(v * 1e9), true

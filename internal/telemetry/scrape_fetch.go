@@ -189,7 +189,7 @@ func failureText(x *stream.Exchange) string {
 	if x.Err == "" {
 		return x.Failure.String()
 	}
-	return plain(x.Failure.String() + ": " + x.Err)
+	return oneLine(x.Failure.String() + ": " + x.Err)
 }
 
 // headerOf returns the header of a request for a page.
@@ -278,7 +278,7 @@ func shownURL(raw string) string {
 		if _, after, ok := strings.Cut(base, "@"); ok {
 			base = "..." + after
 		}
-		return plain(base)
+		return oneLine(base)
 	}
 	if u.User != nil {
 		u.User = url.User("...")
@@ -287,5 +287,5 @@ func shownURL(raw string) string {
 		u.RawQuery = "..."
 	}
 	u.Fragment = ""
-	return plain(u.String())
+	return oneLine(u.String())
 }

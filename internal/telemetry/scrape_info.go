@@ -234,8 +234,8 @@ func (i *SourceInfo) clone() SourceInfo {
 	return out
 }
 
-// plain makes text of a server fit to be printed: one line, valid, not too long.
-func plain(text string) string {
+// oneLine makes text of a server fit to be printed: one line, valid, not too long.
+func oneLine(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

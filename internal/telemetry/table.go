@@ -115,7 +115,7 @@ type Way struct {
 	// Sum are selectors whose values add up; those without series are left out, the first must have some.
 	Sum []Selector `yaml:"sum"`
 	// Total and Count are counters that make a distribution without buckets: the
-	// running sum of what was measured, and of how many.
+	// running sum of what was measured, and of how many. Selectors of each add up as those of Sum.
 	Total []Selector `yaml:"total"`
 	Count []Selector `yaml:"count"`
 	// Less are subtracted, where they exist.
@@ -124,7 +124,8 @@ type Way struct {
 	Times []Selector `yaml:"times"`
 	// Over are divided by; each must exist and not be 0, or the way gives nothing.
 	Over []Selector `yaml:"over"`
-	// Labels replaces the value by the product of the numbers in these labels, as for an info family.
+	// Labels replaces the value by the product of the numbers in these labels, as for an info family; a
+	// unit after a space is left out.
 	Labels []string `yaml:"labels"`
 	// Invert turns v into 1-v.
 	Invert bool `yaml:"invert"`

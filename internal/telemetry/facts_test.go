@@ -1,0 +1,280 @@
+package telemetry
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/signal"
+)
+
+// nan stands for a value that is not there.
+var nan = math.NaN()
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestFreshnessOfSources holds when values change on the pages of sources, which decides what
+// may be read from a course: the makers document these periods, or they were seen.
+func TestFreshnessOfSources(t *testing.T) {
+	f := func(source, signalName, want string) {
+		t.Helper()
+		x := Lookup(source)
+		if x == nil {
+			t.Fatalf("no table %s", source)
+		}
+		got := x.Refresh
+		if signalName != "" {
+			ways := x.Signals[signalName]
+			if len(ways) == 0 {
+				t.Fatalf("%s gives no %s", source, signalName)
+			}
+			got = cmp.Or(ways[0].Refresh, x.Refresh)
+		}
+		if got != want {
+			t.Errorf("%s %s changes %q, want %q", source, signalName, got, want)
+		}
+	}
+	f("dcgm", "", "30s") // the default of -c
+	f("triton", "gpu_util", "2s")
+	f("ray-vllm", "", "10s")
+	f("ray-serve", "", "10s")
+	// Observed when requests end: in a ramp they tell of earlier arrivals.
+	for _, name := range []string{"queue_time", "prefill_time", "decode_time", "inference_time", "e2e", "tpot"} {
+		f("vllm", name, "finish")
+		f("trtllm", name, "finish")
+	}
+	// Observed while requests run.
+	f("vllm", "ttft", "step")
+	f("vllm", "itl", "step")
+	f("tgi", "generation_tokens", "finish")
+	if !Lookup("trtllm-json").Drains {
+		t.Error("reading TensorRT-LLM's statistics removes them")
+	}
+	if !Lookup("ascend").Timestamps {
+		t.Error("npu-exporter gives each sample a time")
+	}
+}
+
+// TestStatisticsOfStepsAddUp reads TensorRT-LLM's list as it drains: gauges are of the last step, totals go on.
+func TestStatisticsOfStepsAddUp(t *testing.T) {
+	step := func(iter int, ms float64, ctx, gen, waiting, used int) string {
+		return fmt.Sprintf(`{"iter":%d,"iterLatencyMS":%g,"maxNumActiveRequests":73,"inflightBatchingStats":{"numCtxTokens":%d,"numGenRequests":%d,`+
+			`"avgNumDecodedTokensPerIter":2,"numScheduledRequests":%d,"numQueuedContextRequests":%d,"numQueuedGenRequests":0,"numPausedRequests":0},`+
+			`"kvCacheStats":{"maxNumBlocks":100,"usedNumBlocks":%d,"tokensPerBlock":32,"reusedBlocks":%d,"missedBlocks":%d}}`,
+			iter, ms, ctx, gen, gen, waiting, used, iter, 3*iter)
+	}
+	var sink totals
+	r := NewReader(Options{})
+	read := func(body string) {
+		t.Helper()
+		clear(sink.last)
+		for i := range sink.last {
+			sink.last[i] = nan
+		}
+		if _, err := r.Read([]byte(body), "application/json", 0, 1e6, &sink); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(id signal.ID, f signal.Field, v float64) {
+		t.Helper()
+		got, ok := sink.sum(id, f)
+		if v != v {
+			if ok {
+				t.Errorf("%s %s is %v, want it absent", id, f, got)
+			}
+			return
+		}
+		if !ok || !near(got, v) {
+			t.Errorf("%s %s is %v (%v), want %v", id, f, got, ok, v)
+		}
+	}
+	read("[" + step(1, 20, 512, 0, 2, 10) + "," + step(2, 10, 0, 4, 1, 12) + "]")
+	want(signal.RequestsRunning, signal.Value, 4)
+	want(signal.RequestsWaiting, signal.Value, 1)
+	want(signal.KVCacheUsage, signal.Value, 0.12)
+	want(signal.EngineSteps, signal.Value, 2)
+	want(signal.PromptTokensComputed, signal.Value, 512)
+	want(signal.GenerationTokens, signal.Value, 8) // 4 requests, 2 tokens each
+	want(signal.StepTime, signal.TotalSum, 0.030)
+	want(signal.StepTime, signal.TotalCount, 2)
+	want(signal.StepTokens, signal.TotalSum, 516)
+	want(signal.PrefixCacheHits, signal.Value, 2) // a running total of the server's own
+	want(signal.PrefixCacheQueries, signal.Value, 8)
+	read("[]") // drained
+	want(signal.RequestsRunning, signal.Value, nan)
+	want(signal.GenerationTokens, signal.Value, 8)
+	read("[" + step(3, 30, 0, 5, 0, 20) + "]")
+	want(signal.RequestsRunning, signal.Value, 5)
+	want(signal.GenerationTokens, signal.Value, 18)
+	want(signal.StepTime, signal.TotalSum, 0.060)
+	want(signal.StepTime, signal.TotalCount, 3)
+	want(signal.EngineSteps, signal.Value, 3)
+}
+
+// TestResponsesOfOllamaAddUp reads the ends of two responses.
+func TestResponsesOfOllamaAddUp(t *testing.T) {
+	var sink totals
+	r := NewReader(Options{})
+	for range 2 {
+		if _, err := r.Read(readPage(t, "ollama_final_chunk.json"), "application/json", 0, 1e6, &sink); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct {
+		id signal.ID
+		f  signal.Field
+		v  float64
+	}{
+		{signal.RequestsFinished, signal.Value, 2},
+		{signal.GenerationTokens, signal.Value, 2 * 290},
+		{signal.ITL, signal.TotalSum, 2 * 2.232},
+		{signal.ITL, signal.TotalCount, 2 * 290},
+		{signal.E2E, signal.TotalCount, 2},
+	} {
+		if v, ok := sink.sum(x.id, x.f); !ok || !near(v, x.v) {
+			t.Errorf("%s %s is %v, want %v", x.id, x.f, v, x.v)
+		}
+	}
+}
+
+// families of sources, in the order of the documentation.
+var sourceFamilies = []string{"Engines", "Gateways and routers", "Accelerators", "Hosts and networks"}
+
+// familyOf is where most signals of a source belong.
+func familyOf(x *Table) string {
+	n := map[string]int{}
+	for name := range x.Signals {
+		id, _ := signal.Lookup(name)
+		switch id.Def().Group {
+		case signal.Gateway:
+			n["Gateways and routers"]++
+		case signal.Accelerator:
+			n["Accelerators"]++
+		case signal.Host, signal.Network:
+			n["Hosts and networks"]++
+		default:
+			n["Engines"]++
+		}
+	}
+	best := "Engines"
+	for _, f := range sourceFamilies {
+		if n[f] > n[best] {
+			best = f
+		}
+	}
+	return best
+}
+
+// sourcesPage writes docs/telemetry-sources.md out of the tables.
+func sourcesPage() string {
+	var b strings.Builder
+	b.WriteString(`# Sources of telemetry
+
+What Plimsoll can read, written out of the tables in internal/telemetry/tables by a test (` + "`go test ./internal/telemetry -update`" + `).
+[telemetry.md](telemetry.md) says how pages are found and read, and how to write a table of your own.
+
+"Changes" says when values on the page change: with each step of the engine, at each scrape, when requests
+finish, or at a fixed period by default.
+`)
+	code := func(s string) string { return "`" + s + "`" }
+	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+	names := func(x *Table) []string {
+		var out []string
+		for _, d := range signal.All() {
+			has := len(x.Signals[d.Name]) > 0
+			if d.Kind == signal.Ratio {
+				has = has || len(x.Signals[d.Part.String()]) > 0 && len(x.Signals[d.Whole.String()]) > 0
+			}
+			if has {
+				out = append(out, d.Name)
+			}
+		}
+		return out
+	}
+	for _, family := range sourceFamilies {
+		fmt.Fprintf(&b, "\n## %s\n\n| source | page | enabled by | changes | signals |\n|---|---|---|---|---|\n", family)
+		var in []*Table
+		for _, x := range Builtin() {
+			if familyOf(x) == family {
+				in = append(in, x)
+			}
+		}
+		for _, x := range in {
+			var pages []string
+			for _, p := range x.Page {
+				pages = append(pages, code(p))
+			}
+			what := strings.Join(names(x), ", ")
+			if x.Like != "" {
+				what = "those of " + code(x.Like)
+			}
+			fmt.Fprintf(&b, "| %s: %s | %s | %s | %s | %s |\n", code(x.Source), x.Title, strings.Join(pages, ", "), cell(x.Enable), x.Refresh, what)
+		}
+		b.WriteString("\nWhat has to be asked for:\n\n| source | signals | enabled by |\n|---|---|---|\n")
+		for _, x := range in {
+			if x.Like != "" {
+				continue
+			}
+			by := map[string][]string{}
+			for _, name := range names(x) {
+				for _, w := range x.Signals[name] {
+					if w.Enable != "" {
+						by[w.Enable] = append(by[w.Enable], name)
+						break
+					}
+				}
+			}
+			for _, e := range slices.Sorted(maps.Keys(by)) {
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", code(x.Source), strings.Join(by[e], ", "), cell(e))
+			}
+		}
+		b.WriteString("\nWhat to know:\n\n")
+		for _, x := range in {
+			if x.Note != "" {
+				fmt.Fprintf(&b, "- %s: %s\n", code(x.Source), x.Note)
+			}
+			if x.Like != "" {
+				continue
+			}
+			for _, name := range names(x) {
+				for _, w := range x.Signals[name] {
+					if w.Note != "" {
+						fmt.Fprintf(&b, "- %s %s: %s\n", code(x.Source), name, w.Note)
+						break
+					}
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(x.Absent)) {
+				if !slices.Contains(names(x), name) {
+					fmt.Fprintf(&b, "- %s has no %s: %s\n", code(x.Source), name, x.Absent[name])
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// TestSourcesAreDocumented compares docs/telemetry-sources.md with the tables.
+func TestSourcesAreDocumented(t *testing.T) {
+	const path = "../../docs/telemetry-sources.md"
+	want := sourcesPage()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not what the tables say: run go test ./internal/telemetry -run Documented -update", path)
+	}
+}
