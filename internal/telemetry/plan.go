@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"plimsoll/internal/signal"
 )
@@ -666,6 +667,10 @@ func (r *Reader) started(s float64) {
 	r.info.Start = nanos(s)
 }
 
+// mostSkew is how far a source's own time may be from ours to be taken for a time at all: some
+// exporters write seconds where milliseconds are meant. Clocks that are wrong by hours exist.
+const mostSkew = int64(24 * time.Hour)
+
 // out makes a sample of an output that has a value.
 func (r *Reader) out(o *output, stamp, start, end int64, sink signal.Sink) {
 	switch o.state {
@@ -676,12 +681,12 @@ func (r *Reader) out(o *output, stamp, start, end int64, sink signal.Sink) {
 	default:
 		return
 	}
-	if stamp != 0 && r.opts.WallZero != 0 {
+	if at := stamp - r.opts.WallZero; stamp != 0 && r.opts.WallZero != 0 && at > start-mostSkew && at < end+mostSkew {
 		if stamp == o.course.stamp {
 			return // the source has nothing newer
 		}
 		o.course.stamp = stamp
-		start, end = stamp-r.opts.WallZero, stamp-r.opts.WallZero
+		start, end = at, at
 	}
 	r.info.Samples++
 	if sink == nil {
