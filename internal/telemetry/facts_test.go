@@ -73,7 +73,6 @@ func TestStatisticsOfStepsAddUp(t *testing.T) {
 	r := NewReader(Options{})
 	read := func(body string) {
 		t.Helper()
-		clear(sink.last)
 		for i := range sink.last {
 			sink.last[i] = nan
 		}
@@ -142,6 +141,92 @@ func TestResponsesOfOllamaAddUp(t *testing.T) {
 		}
 	}
 }
+
+// TestCountersThatGoDown reads a counter before and after a restart of the server, and with a gap.
+func TestCountersThatGoDown(t *testing.T) {
+	page := func(v int) string {
+		return fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} 1\nvllm:generation_tokens_total{engine=\"0\"} %d\n", v)
+	}
+	const gap = "vllm:num_requests_running{engine=\"0\"} 1\n"
+	f := func(pages []string, restarts []int, values []float64) {
+		t.Helper()
+		var sink totals
+		r := NewReader(Options{})
+		for i, p := range pages {
+			for j := range sink.last {
+				sink.last[j] = nan
+			}
+			info, err := r.Read([]byte(p), "", int64(i)*1e9, int64(i)*1e9, &sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Restarts != restarts[i] {
+				t.Errorf("page %d: %d restarts, want %d", i, info.Restarts, restarts[i])
+			}
+			v, ok := sink.sum(signal.GenerationTokens, signal.Value)
+			if gone := math.IsNaN(values[i]); ok == gone || ok && v != values[i] {
+				t.Errorf("page %d: %v (%v), want %v", i, v, ok, values[i])
+			}
+		}
+	}
+	f([]string{page(100), page(175), page(20), page(35)}, []int{0, 0, 1, 0}, []float64{100, 175, 20, 35})
+	f([]string{page(100), gap, page(175)}, []int{0, 0, 0}, []float64{100, nan, 175})
+}
+
+// TestOwnTimes reads pages whose samples carry times: those that can be true become the
+// samples' times, and nothing is said twice.
+func TestOwnTimes(t *testing.T) {
+	const zero = int64(1789200030e9)
+	var sink stamped
+	r := NewReader(Options{WallZero: zero})
+	read := func(page string, at int64) PageInfo {
+		t.Helper()
+		info, err := r.Read(readPage(t, page), "", at, at+1e6, &sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	info := read("ascend_loaded_composed.prom", 12e9)
+	if info.Timestamps != 36 || info.Newest != 1789200041123e6 {
+		t.Errorf("%d times, the newest %d", info.Timestamps, info.Newest)
+	}
+	ends := map[int64]int{}
+	for _, s := range sink.samples {
+		if s.Start != s.End {
+			t.Fatalf("a sample of a time holds from %d to %d", s.Start, s.End)
+		}
+		ends[s.End]++
+	}
+	// Two devices, read 10.123 s and 11.123 s after the run began.
+	if len(ends) != 2 || ends[10.123e9] == 0 || ends[10.123e9] != ends[11.123e9] {
+		t.Errorf("times are %v", ends)
+	}
+	n := len(sink.samples)
+	if read("ascend_loaded_composed.prom", 13e9); len(sink.samples) != n {
+		t.Errorf("%d samples of times that were there before", len(sink.samples)-n)
+	}
+	// Seconds where milliseconds are meant would be January 1970.
+	sink.samples = nil
+	read("ascend.prom", 14e9)
+	if len(sink.samples) == 0 {
+		t.Fatal("no samples")
+	}
+	for _, s := range sink.samples {
+		if s.Start != 14e9 || s.End != 14e9+1e6 {
+			t.Fatalf("a sample holds from %d to %d", s.Start, s.End)
+		}
+	}
+}
+
+// stamped is a sink that keeps every sample.
+type stamped struct {
+	series  int32
+	samples []signal.Sample
+}
+
+func (x *stamped) Declare(signal.Series) int32 { x.series++; return x.series - 1 }
+func (x *stamped) Add(samples []signal.Sample) { x.samples = append(x.samples, samples...) }
 
 // families of sources, in the order of the documentation.
 var sourceFamilies = []string{"Engines", "Gateways and routers", "Accelerators", "Hosts and networks"}
