@@ -67,7 +67,6 @@ type prometheus struct {
 
 // promInstance is one endpoint that the Prometheus scrapes.
 type promInstance struct {
-	labels []Label // job, instance
 	reader *Reader
 	newest int64 // unix ms of the newest sample that was handed on
 }

@@ -37,8 +37,13 @@ const (
 	slowTime    = 50 * time.Millisecond
 	heavyBytes  = 2 << 20
 	heavySeries = 20_000
-	// maxSlower bounds the period: at most this many times what was asked for.
-	maxSlower = 16
+	// One reading alone may have met a pause of anybody's: it takes slowInRow of them, or one of vastly that much.
+	slowInRow = 2
+	vastly    = 8
+	// The period stays below maxSlower times what was asked for, or below maxPeriod where that is more: a long gap would
+	// hide just what slows the server.
+	maxSlower = 8
+	maxPeriod = 10 * time.Second
 	// After goodReadings in a row that half the period would bear as well, the period is
 	// halved; each time that turns out wrong the number doubles, up to mostGoodReadings.
 	goodReadings     = 5
@@ -532,8 +537,9 @@ func (o ownSink) Declare(s signal.Series) int32 {
 // backoff lengthens the time between readings that cost the server too much, and shortens it again.
 type backoff struct {
 	asked, period int64
-	good, need    int
-	worse         bool // the last change was to slow down
+	slow          int  // readings in a row that cost too much
+	good, need    int  // those that half the period would bear, and how many of them it takes
+	recovered     bool // the last change was to read more often
 }
 
 func newBackoff(period int64) backoff {
@@ -569,29 +575,28 @@ func (b *backoff) after(r *reading) *Backoff {
 	switch {
 	case load > slower:
 		b.good = 0
-		if b.period >= maxSlower*b.asked {
+		if b.slow++; b.slow < slowInRow && load < vastly*slower {
 			return nil
 		}
-		if !b.worse && b.period != b.asked || b.need > goodReadings {
-			b.need = min(2*b.need, mostGoodReadings)
+		b.slow = 0
+		if 2*b.period > max(maxSlower*b.asked, int64(maxPeriod)) {
+			return nil
 		}
-		b.worse = true
+		if b.recovered { // too early
+			b.need, b.recovered = min(2*b.need, mostGoodReadings), false
+		}
 		b.period *= 2
 		return &Backoff{At: r.end, Period: b.period, Why: why + ": read half as often"}
 	case b.period > b.asked && r.state == StateOK && load < 0.8*slower/2:
-		b.good++
-		if b.good < b.need {
+		b.slow = 0
+		if b.good++; b.good < b.need {
 			return nil
 		}
-		b.good = 0
-		if b.worse {
-			b.worse = false
-			b.need = min(2*b.need, mostGoodReadings)
-		}
+		b.good, b.recovered = 0, true
 		b.period = max(b.period/2, b.asked)
 		return &Backoff{At: r.end, Period: b.period, Why: "reading is quick again"}
 	default:
-		b.good = 0
+		b.slow, b.good = 0, 0
 		return nil
 	}
 }

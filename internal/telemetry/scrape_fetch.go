@@ -22,8 +22,6 @@ const (
 	DefaultMaxSeries = 200_000
 	// maxRedirects bounds how often an endpoint may send to another path of its own.
 	maxRedirects = 3
-	// maxHandshakes bounds connects under way at once.
-	maxHandshakes = 16
 )
 
 // pageAccept asks for the text format, which every exporter has.
@@ -44,7 +42,8 @@ type fetcher struct {
 // newClient makes what connects for any number of fetchers.
 func newClient(c *clock.Clock, cfg stream.Config) (*stream.Client, error) {
 	cfg.Start, cfg.Now = c.Start(), c.Now
-	cfg.MaxHandshakes = maxHandshakes
+	// Each endpoint has one connection at most: hosts that swallow connects must not hold up the others.
+	cfg.MaxHandshakes = MaxTargets
 	return stream.New(cfg)
 }
 

@@ -219,12 +219,12 @@ func TestBackoff(t *testing.T) {
 		sleep(c, 60500*ms)
 		s.Final(t.Context())
 		sec := time.Second
-		// At 3 s 150 ms are too much for 1 s, at 4 s for 2 s, at 8 s not for 4 s. Quick from 12 s on: five readings at 4 s, then ten at 2 s.
-		want := []time.Duration{1 * sec, 2 * sec, 3 * sec, 4 * sec, 8 * sec, 12 * sec, 16 * sec, 20 * sec, 24 * sec, 28 * sec}
-		for i := range 10 {
+		// 150 ms are too much for 1 s at 3 and 4 s, for 2 s at 6 and 8 s, and not for 4 s. Quick from 12 s on: five readings at 4 s, five at 2 s.
+		want := []time.Duration{1 * sec, 2 * sec, 3 * sec, 4 * sec, 6 * sec, 8 * sec, 12 * sec, 16 * sec, 20 * sec, 24 * sec, 28 * sec}
+		for i := range 5 {
 			want = append(want, time.Duration(30+2*i)*sec)
 		}
-		for i := 49; i <= 60; i++ {
+		for i := 39; i <= 60; i++ {
 			want = append(want, time.Duration(i)*sec)
 		}
 		want = append(want, 60500*ms)
@@ -243,6 +243,49 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("info: %+v", info)
 		}
 	})
+}
+
+// TestBackoffPeriods gives readings of some cost and looks at the period.
+func TestBackoffPeriods(t *testing.T) {
+	sec := int64(time.Second)
+	for _, x := range []struct {
+		name  string
+		asked int64
+		costs func(i int, period int64) time.Duration
+		n     int
+		want  []int64
+	}{
+		{"quick", sec, func(int, int64) time.Duration { return 50 * ms }, 100, nil},
+		{"one pause", sec, func(i int, _ int64) time.Duration { return time.Duration(10+290*(i%2)) * ms }, 100, nil},
+		{"one long pause", sec, func(i int, _ int64) time.Duration {
+			if i == 3 {
+				return 500 * ms
+			}
+			return 5 * ms
+		}, 10, []int64{2 * sec, sec}},
+		{"as slow as can be", sec, func(int, int64) time.Duration { return time.Minute }, 10, []int64{2 * sec, 4 * sec, 8 * sec}},
+		{"often", sec / 10, func(int, int64) time.Duration { return 70 * ms }, 10, []int64{sec / 5}},
+		{"often and slow", sec / 10, func(int, int64) time.Duration { return 20 * time.Second }, 10, []int64{sec / 5, sec * 2 / 5, sec * 4 / 5, sec * 8 / 5, sec * 16 / 5, sec * 32 / 5}},
+		{"seldom", 30 * sec, func(int, int64) time.Duration { return 60 * ms }, 10, []int64{60 * sec}},
+		// Slow whenever it is read every second: the way back takes 5, then 10, then 20 readings.
+		{"never at 1 s", sec, func(_ int, period int64) time.Duration {
+			if period == sec {
+				return 60 * ms
+			}
+			return 5 * ms
+		}, 2 + 5 + 2 + 10 + 2 + 20, []int64{2 * sec, sec, 2 * sec, sec, 2 * sec, sec}},
+	} {
+		b := newBackoff(x.asked)
+		var got []int64
+		for i := range x.n {
+			if c := b.after(&reading{state: StateOK, cost: int64(x.costs(i, b.period) + 3*ms), rtt: int64(3 * ms)}); c != nil {
+				got = append(got, c.Period)
+			}
+		}
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", x.name, diff)
+		}
+	}
 }
 
 // TestHeavy backs off from a page that is large.
@@ -361,9 +404,9 @@ func TestStates(t *testing.T) {
 		{"html", status(200, "text/html", html), StateNotAPage, "HTML"},
 		{"login as text", status(200, "text/plain", "\n <html>"), StateNotAPage, "HTML"},
 		{"away", func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://login.example/?token=secret", 302)
+			http.Redirect(w, r, "http://login.example/?token=secret", http.StatusFound)
 		}, StateError, "another host"},
-		{"round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", 302) }, StateError, "redirects"},
+		{"round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, StateError, "redirects"},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, "vllm:")
@@ -400,7 +443,7 @@ func TestRedirect(t *testing.T) {
 		net.handle("a:80", func(w http.ResponseWriter, r *http.Request) {
 			paths = append(paths, r.URL.Path+" "+r.Header.Get("Authorization"))
 			if r.URL.Path == "/metrics" {
-				http.Redirect(w, r, "/metrics/", 307)
+				http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
 				return
 			}
 			text(w, running(1))
