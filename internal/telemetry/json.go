@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"plimsoll/internal/signal"
 )
-
-// jsonState is what a reader remembers of JSON pages.
-type jsonState struct {
-	on bool
-}
 
 // maxDepth bounds the nesting of JSON that is looked into.
 const maxDepth = 16
@@ -48,7 +44,7 @@ func decodeJSON(body []byte) (elements []map[string]any, ok bool) {
 // readJSON reads the elements of a JSON page: gauges are those of the last one, counters and
 // distributions are running totals over all elements of all pages.
 func (r *Reader) readJSON(elements []map[string]any, start, end int64, sink signal.Sink) (PageInfo, error) {
-	r.json.on = true
+	r.form(true)
 	if len(elements) == 0 {
 		// Drained since the last reading: totals stand, gauges are unknown.
 		r.begin()
@@ -83,6 +79,9 @@ func (r *Reader) readJSON(elements []map[string]any, start, end int64, sink sign
 		}
 		total.NaN += r.info.NaN
 		total.New += r.info.New
+	}
+	if len(elements) > 0 && len(r.active) == 0 {
+		return r.info, fmt.Errorf("%w: JSON of which no table knows anything", ErrNotAPage)
 	}
 	r.info.NaN, r.info.New, r.info.Restarts = total.NaN, total.New, 0
 	r.samples = r.samples[:0]

@@ -173,7 +173,7 @@ func (c *compiler) source() {
 	if len(t.Alias) > 0 {
 		c.names = aliased(t.Alias, c.names)
 	}
-	if t.Format == "json" != c.r.json.on {
+	if t.Format == "json" != c.r.json {
 		return
 	}
 	c.used = map[*series]bool{}

@@ -150,7 +150,7 @@ type Reader struct {
 	info     PageInfo
 	startAt  float64
 	key      []byte
-	json     jsonState
+	json     bool
 	body     []byte // of the page being read
 }
 
@@ -185,14 +185,19 @@ func (r *Reader) Read(body []byte, contentType string, start, end int64, sink si
 	if elements, ok := decodeJSON(body); ok {
 		return r.readJSON(elements, start, end, sink)
 	}
+	r.form(false)
 	r.body = body
 	defer func() { r.body = nil }()
 	openMetrics := strings.HasPrefix(contentType, "application/openmetrics-text")
 	r.begin()
 	if !r.tolerant {
 		if err := parsePage(body, openMetrics, r); err != nil {
+			// Once and for all: a server that writes one such page writes them all so. What was new and what went
+			// down was noted already and is not found again.
 			r.tolerant = true
+			fresh, restarts := r.info.New, r.info.Restarts
 			r.begin()
+			r.info.New, r.info.Restarts = fresh, restarts
 		}
 	}
 	if r.tolerant {
@@ -229,6 +234,7 @@ type Point struct {
 // ReadPoints is Read for values that do not come as a page: points are all values that held between
 // start and end. The strings are kept.
 func (r *Reader) ReadPoints(points []Point, start, end int64, sink signal.Sink) (PageInfo, error) {
+	r.form(false)
 	r.begin()
 	for i := range points {
 		p := &points[i]
@@ -252,6 +258,12 @@ func (r *Reader) ReadPoints(points []Point, start, end int64, sink signal.Sink) 
 	}
 	r.finish(start, end, sink)
 	return r.info, nil
+}
+
+// form notes whether the page is JSON, for which other tables hold.
+func (r *Reader) form(json bool) {
+	r.replan = r.replan || r.json != json
+	r.json = json
 }
 
 // begin starts a page.
@@ -353,7 +365,7 @@ func (r *Reader) name(name string) *nameInfo {
 
 // detect looks whether a new series says whose the page is.
 func (r *Reader) detect(d detection, s *series) {
-	if d.not && d.state.refused || !d.not && d.state.seen || !d.sel.matchesLabels(s.label) {
+	if (d.state.table.Format == "json") != r.json || d.not && d.state.refused || !d.not && d.state.seen || !d.sel.matchesLabels(s.label) {
 		return
 	}
 	if d.not {

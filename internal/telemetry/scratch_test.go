@@ -24,3 +24,17 @@ func TestScratch(t *testing.T) {
 		fmt.Printf("  - %-10s %-28s %s | %s\n", m.Source, m.Signal, m.Why, m.Enable)
 	}
 }
+
+func BenchmarkScratch(b *testing.B) {
+	for _, tol := range []bool{false, true} {
+		b.Run(fmt.Sprint(tol), func(b *testing.B) {
+			page := readFile(b, "vllm_v1.t1.prom")
+			r, sink := NewReader(Options{}), &counting{}
+			r.tolerant = tol
+			r.Read(page, "", 0, 1, sink)
+			for b.Loop() {
+				r.Read(page, "", 0, 1, sink)
+			}
+		})
+	}
+}
