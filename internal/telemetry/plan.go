@@ -111,8 +111,8 @@ func (r *Reader) compile() {
 		if s.planned {
 			r.plannedN++
 			byName[s.name] = append(byName[s.name], s)
+			s.counter = false // of others it stands: one that comes back may have started again
 		}
-		s.counter = false
 	}
 	r.seenN = r.plannedN
 

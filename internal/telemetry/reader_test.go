@@ -400,10 +400,10 @@ func TestSeveralSourcesOnOnePage(t *testing.T) {
 		}
 	}
 	// A router that repeats the engines' names is not an engine, whenever that becomes known.
-	engine := "vllm:num_requests_running{engine=\"0\"} 3\n"
+	engine := "vllm:num_requests_running 3\n"
 	router := engine + "vllm:healthy_pods_total{server=\"http://a\"} 1\n"
 	_, infos = read(t, Options{}, engine, router)
-	same(t, infos[0].Sources, []string{"vllm"})
+	same(t, infos[0].Sources, []string{"vllm-v0"})
 	same(t, infos[1].Sources, []string{"vllm-router"})
 }
 
@@ -574,7 +574,7 @@ func TestTooManySeries(t *testing.T) {
 // The strict parser and the scanner say the same of every page that the strict one takes.
 func TestScannerAgreesWithParser(t *testing.T) {
 	for name, page := range allPages(t) {
-		var strict, tolerant lines
+		var strict, tolerant sampleLines
 		if err := parsePage(page, false, &strict); err != nil {
 			continue
 		}
@@ -585,14 +585,14 @@ func TestScannerAgreesWithParser(t *testing.T) {
 	}
 }
 
-// lines keeps what a parser says, as text.
-type lines struct {
+// sampleLines keeps what a parser says, as text.
+type sampleLines struct {
 	got  []string
 	bad  int
 	full int
 }
 
-func (l *lines) take(x *line) bool {
+func (l *sampleLines) take(x *line) bool {
 	v := fmt.Sprint(math.Float64bits(x.value))
 	if math.IsNaN(x.value) {
 		v = "NaN"
@@ -601,7 +601,7 @@ func (l *lines) take(x *line) bool {
 	return l.full == 0 || len(l.got) < l.full
 }
 
-func (l *lines) malformed(int, []byte, string) { l.bad++ }
+func (l *sampleLines) malformed(int, []byte, string) { l.bad++ }
 
 func allPages(t testing.TB) map[string][]byte {
 	t.Helper()
@@ -743,14 +743,14 @@ signals:
 			iter, ms, running, gen, per, ctx, reused, used)
 	}
 	b, infos := read(t, Options{Tables: []*Table{x}},
-		"["+element(1, 5, 4, 1, 10, 50, 100, 64)+","+element(2, 6, 5, 2, 12, 60, 200, 0)+"]",
+		"["+element(1, 5, 4, 1, 10, 50, 125, 64)+","+element(2, 6, 5, 2, 12, 60, 250, 0)+"]",
 		"[]",
-		"["+element(3, 7, 1, 1, 3, 70, 300, 0)+"]\n")
+		"["+element(3, 7, 1, 1, 3, 70, 500, 0)+"]\n")
 	same(t, b.courses(), map[string][]float64{
 		"requests_running": {6, 7}, "kv_cache_usage": {0.6, 0.7},
 		"generation_tokens": {4 + 10, 4 + 10, 4 + 10 + 1},
 		"prefix_cache_hits": {12, 3},
-		"step_time.sum":     {0.3, 0.3, 0.6}, "step_time.count": {2, 2, 3},
+		"step_time.sum":     {0.375, 0.375, 0.875}, "step_time.count": {2, 2, 3},
 		"step_tokens.sum": {68 + 5, 68 + 5, 68 + 5 + 1}, "step_tokens.count": {2, 2, 3},
 	})
 	if infos[1].Series != 0 || infos[2].Series != 9 {

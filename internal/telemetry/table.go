@@ -516,7 +516,7 @@ func (t *Table) Families() []Selector {
 			} else {
 				add(way.From, "")
 			}
-			for _, list := range [][]Selector{way.Sum, way.Total, way.Count, way.Less, way.Times, way.Over} {
+			for _, list := range [][]Selector{way.Sum, way.Total, way.Count, way.Less, way.Times, way.Over, way.Needs} {
 				add(list, "")
 			}
 		}
