@@ -21,9 +21,10 @@ import (
 const latest = "latest"
 
 type reportCmd struct {
-	Name   string `arg:"" name:"run" help:"The folder of a run, its name, or latest."`
-	Format string `name:"format" enum:"text,json,jsonl" default:"text" placeholder:"FORMAT" group:"output" help:"text; json (the summary); jsonl (one request a line)."`
-	Out    string `name:"out" default:"runs" placeholder:"DIR" help:"The folder of runs in which names are looked up."`
+	Name    string `arg:"" name:"run" help:"The folder of a run, its name, or latest."`
+	Format  string `name:"format" enum:"text,json,jsonl" default:"text" placeholder:"FORMAT" group:"output" help:"text; json (the summary); jsonl (one request a line)."`
+	Signals bool   `name:"signals" group:"output" help:"Instead of the figures: how every signal of the servers went, the client's own beside it; as text or json."`
+	Out     string `name:"out" default:"runs" placeholder:"DIR" help:"The folder of runs in which names are looked up."`
 }
 
 func (*reportCmd) Help() string {
@@ -35,6 +36,7 @@ func (*reportCmd) Examples() []string {
 		"plimsoll report latest",
 		"plimsoll report runs/20261130T104512Z-chat --format json",
 		"plimsoll report latest --format jsonl | head -1",
+		"plimsoll report latest --signals",
 	}
 }
 
@@ -42,6 +44,9 @@ func (c *reportCmd) Run(a *app) error {
 	dir, err := a.findRun(c.Name, c.Out)
 	if err != nil {
 		return err
+	}
+	if c.Signals {
+		return c.signals(a, dir)
 	}
 	r, err := a.openRun(dir)
 	if err != nil {
@@ -59,6 +64,27 @@ func (c *reportCmd) Run(a *app) error {
 		return report.JSONLines(a.env.Stdout, a.whole(r.saved))
 	}
 	return report.Text(a.env.Stdout, r.about)
+}
+
+// signals prints the courses of the signals of a run.
+func (c *reportCmd) signals(a *app, dir string) error {
+	if c.Format == "jsonl" {
+		return usagef("report: --signals has no format jsonl: want text or json")
+	}
+	saved, err := run.Open(dir)
+	if err != nil {
+		return err
+	}
+	t, err := report.ReadTimeline(saved.Timeline())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("report: run %s has no timeline: it was killed, or is of an older version", saved.Info().ID)
+	case err != nil:
+		return fmt.Errorf("report: %w", err)
+	case c.Format == "json":
+		return t.JSON(a.env.Stdout)
+	}
+	return report.Signals(a.env.Stdout, t.Courses())
 }
 
 // whole gives the requests of a run, and an error at the end when some could not
@@ -173,6 +199,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 			about.Load = describeLoad(&s.Load)
 		}
 	}
+	about.Sources = info.Telemetry
 	var simulated struct{ Twin struct{ Text string } }
 	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
 		about.URL, about.Model = "", "simulated: "+simulated.Twin.Text

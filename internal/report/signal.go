@@ -20,17 +20,6 @@ func SignalValue(d *signal.Def, v float64) string {
 	return inUnit(v, d.Unit, d.Combine == signal.Max)
 }
 
-// signalRate writes the growth of a counter in a second.
-func signalRate(d *signal.Def, v float64) string {
-	switch d.Unit {
-	case "s":
-		return Figure(v) + " s/s"
-	case "J":
-		return inUnit(v, "W", false)
-	}
-	return inUnit(v, d.Unit+"/s", false)
-}
-
 // inUnit writes a value with the prefix of its unit that suits it. State says that
 // a number without unit is a state rather than a share.
 func inUnit(v float64, unit string, state bool) string {

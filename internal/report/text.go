@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/stats"
+	"plimsoll/internal/telemetry"
 )
 
 // Run is a run as a report shows it: its figures and what is known around them.
@@ -21,6 +22,10 @@ type Run struct {
 	Load string
 	// Connections says what became of the connections, a sentence each.
 	Connections []string
+	// Sources are those of the servers' own figures, Energy what these used; nil for
+	// none.
+	Sources []telemetry.SourceInfo
+	Energy  *Energy
 	// Folder is where the run is kept, "" for nowhere.
 	Folder string
 	// Stopped says why the run ended early, "" when it did not.
@@ -72,6 +77,7 @@ func Text(w io.Writer, r *Run) error {
 	t.tokens()
 	t.slo()
 	t.workloads()
+	t.server(r)
 	t.client(r)
 	t.notes(r)
 	t.steps()
@@ -225,8 +231,14 @@ func (t *text) notes(r *Run) {
 			switch c.Check {
 			case "token_count":
 				name += " (no tokenizer)"
-			case "engine_tokens", "engine_latency":
+			case "engine_tokens":
 				name += " (no counters of an engine)"
+			case "engine_latency":
+				if t.attributable() {
+					name += " (no counters of an engine)"
+				} else {
+					name += " (not attributable)"
+				}
 			case "tpot_floor":
 				name += " (no hardware declared)"
 			}

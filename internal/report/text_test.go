@@ -18,6 +18,7 @@ import (
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
+	"plimsoll/internal/telemetry"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -176,6 +177,49 @@ func TestTextGolden(t *testing.T) {
 	r = run(in, rs)
 	r.Model = "llama\x1b[31m\u202egnp.exe"
 	f("steps", r)
+
+	// What the servers said beside it; others use them too.
+	in, rs = closed(300)
+	in.Server = &stats.ServerInput{PromptTokens: ptrTo(1e6), OutputTokens: ptrTo(2e6)}
+	r = run(in, rs)
+	r.Summary.Server = map[string]*stats.Dist{}
+	of := func(name string, mean float64, more ...float64) {
+		d := &stats.Dist{Count: 30, Mean: &mean}
+		if len(more) > 0 {
+			d.P50, d.P95, d.Max = &more[0], &more[1], &more[2]
+		}
+		r.Summary.Server[name] = d
+	}
+	of("requests_running", 3.4, 3, 4, 4)
+	of("requests_waiting", 0.2, 0, 1, 2)
+	of("kv_cache_usage", 0.123, 0.12, 0.2, 0.25)
+	of("generation_tokens", 1234.5)
+	of("ttft", 0.031, 0.03, 0.05, 0.1)
+	of("e2e", 1.21)
+	of("preemptions", 0)
+	of("power", 612, 640, 690, 702)
+	of("fb_used", 7.1e10, 7.1e10, 7.1e10, 7.1e10)
+	of("sm_active", 0.93, 0.95, 1, 1)
+	of("throttled", 0, 0, 0, 1)
+	of("nvlink_tx", 1.2e9, 1.1e9, 2e9, 2e9)
+	of("host_cpu", 12.5)
+	of("gateway.e2e", 1.3)
+	r.Energy = &Energy{PerRequest: ptrTo(812.0), PerToken: ptrTo(1.23), Idle: ptrTo(98.0), Of: "power of 2 devices over the windows"}
+	r.Sources = []telemetry.SourceInfo{
+		{
+			Name: "10.0.0.1:8000", URL: "http://10.0.0.1:8000/metrics", Kind: telemetry.KindPage, Sources: []string{"vllm"}, State: telemetry.StateOK, Up: true,
+			Scrapes: 41, Failures: 2, Period: 1e9, PeriodAsked: 1e9, Series: 402, MeanTime: 3_100_000,
+			ClockOffset: ptrTo(int64(-2_100_000)), ClockUncertainty: ptrTo(int64(800_000)), Restarts: 1, GapCount: 1,
+			Problems: []telemetry.SourceProblem{{Line: 12, Text: "no value: \"vllm:x\\x1b[31m\"", Count: 41}, {Text: "a", Count: 1}, {Text: "b", Count: 1}, {Text: "c", Count: 1}, {Text: "d", Count: 1}},
+		},
+		{
+			Name: "10.0.0.1:9400", URL: "http://10.0.0.1:9400/metrics", Kind: telemetry.KindPage, Sources: []string{"dcgm"}, State: telemetry.StateOK, Up: true,
+			Scrapes: 8, Period: 4e9, PeriodAsked: 1e9, UpdateEvery: 30e9, Series: 58, MeanTime: 180_000_000, Skipped: 3,
+		},
+		{Name: "10.0.0.2:9100", URL: "http://10.0.0.2:9100/metrics", Kind: telemetry.KindPage, State: telemetry.StateError, Why: "nobody listens there", Failures: 33, Period: 1e9, PeriodAsked: 1e9},
+		{Name: "localhost", Kind: telemetry.KindHost, Sources: []string{"host"}, State: telemetry.StateOK, Up: true, Scrapes: 33, Period: 1e9, PeriodAsked: 1e9},
+	}
+	f("served", r)
 
 	// Nothing at all.
 	in, _ = closed(1)
