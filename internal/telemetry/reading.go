@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"maps"
 	"slices"
 
 	"plimsoll/internal/signal"
@@ -81,6 +82,8 @@ func (r *Reader) signals() map[string]float64 {
 			}
 		}
 	}
+	// Values near the end of what a float holds have a sum beyond it.
+	maps.DeleteFunc(out, func(_ string, v float64) bool { return !finite(v) })
 	return out
 }
 
