@@ -135,6 +135,7 @@ type probed struct {
 	digest  [sha256.Size]byte
 	server  string
 	roles   roles
+	drains  bool
 }
 
 // roles are the kinds of sources on a page.
@@ -395,11 +396,16 @@ func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) p
 		out.Sources = append(out.Sources, t.Source)
 		out.Titles = append(out.Titles, t.Title)
 		out.roles.add(t)
+		out.drains = out.drains || t.Drains
 	}
 	out.Missing = r.Missing()
 	switch {
 	case len(out.Sources) > 0:
 		out.Use = true
+	case from.own && emptyList(got.body):
+		// TensorRT-LLM's statistics of no step at all: what comes later is recognised then.
+		out.Use, out.roles.engine, out.drains = true, true, true
+		out.Why = "an empty list, as TensorRT-LLM's server gives while it is idle"
 	case bytes.Contains(got.body, []byte("\nprometheus_tsdb_head_series ")):
 		out.Kind, out.Titles = KindPrometheus, []string{"Prometheus"}
 		out.URL = strings.TrimSuffix(out.URL, "/metrics")
@@ -408,6 +414,12 @@ func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) p
 		out.Why = "it is a page of telemetry, and no table knows what is on it"
 	}
 	return out
+}
+
+// emptyList says whether a body is the JSON list without elements.
+func emptyList(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	return len(b) >= 2 && b[0] == '[' && b[len(b)-1] == ']' && len(bytes.TrimSpace(b[1:len(b)-1])) == 0
 }
 
 // add notes what a source tells of.
@@ -450,8 +462,17 @@ func (d *Discovery) settle(all []probed) {
 		}
 		urls[p.URL] = true
 		f := p.Found
-		if f.Use && !f.Own && p.roles.engine && engine {
+		switch {
+		case !f.Use || !p.roles.engine:
+		case !f.Own && engine:
 			f.Use, f.Why = false, "an engine on another port, while the target itself gives a page: it may serve others"
+		case f.Own && p.drains:
+			// Of two pages of one engine the one that can be read without taking anything away.
+			for _, q := range all {
+				if q.Own && q.Use && q.roles.engine && !q.drains && SameOrigin(q.URL, p.URL) {
+					f.Use, f.Why = false, "it has the figures of the same engine as "+shownURL(q.URL)+", and reading it takes them away from others"
+				}
+			}
 		}
 		d.Found = append(d.Found, f)
 	}
@@ -478,7 +499,7 @@ func (d *Discovery) sameOrigin() {
 		o := origin(u)
 		switch {
 		case f.State == StateOK && f.Use:
-			key := strings.Join(f.Sources, ",")
+			key := "of " + strings.Join(f.Sources, ",")
 			if slices.Contains(found[o], key) {
 				return true
 			}
@@ -514,12 +535,13 @@ func (d *Discovery) hints(all []probed, tables []*Table) {
 		}
 	}
 	if !have.engine && !own {
+		said := map[string]bool{}
 		for _, t := range tables {
-			var r roles
-			r.add(t)
-			if t.Enable == "" || !r.engine || t.Like != "" {
+			// What counts running requests is an engine, and not a cache or a link beside one.
+			if t.Enable == "" || t.Signals[signal.RequestsRunning.String()] == nil || t.Like != "" || said[t.Enable] {
 				continue
 			}
+			said[t.Enable] = true
 			if strings.Contains(server, "llama.cpp") != (t.Source == "llamacpp") && server != "" && (strings.Contains(server, "llama.cpp") || t.Source == "llamacpp") {
 				continue
 			}

@@ -203,3 +203,65 @@ func TestSplitPage(t *testing.T) {
 		}
 	}
 }
+
+// TestDiscoverTwoPages has one engine with two pages: of TensorRT-LLM's the one is used that reading does not empty, and the other
+// alone where there is no such; of a page that is served twice one.
+func TestDiscoverTwoPages(t *testing.T) {
+	trt := "# TYPE trtllm_num_requests_running gauge\ntrtllm_num_requests_running{model_name=\"m\",engine_type=\"pytorch\"} 3\n# TYPE trtllm_generation_tokens_total counter\ntrtllm_generation_tokens_total{model_name=\"m\",engine_type=\"pytorch\"} 4\n"
+	for _, x := range []struct {
+		name  string
+		pages map[string]string // by host and path
+		want  []string          // used
+	}{
+		{"idle and prometheus", map[string]string{"h:8000/metrics": "[]", "h:8000/prometheus/metrics": trt}, []string{"http://h:8000/prometheus/metrics"}},
+		{"busy and prometheus", map[string]string{"h:8000/metrics": `[{"iter":1,"iterLatencyMS":2,"inflightBatchingStats":{"numScheduledRequests":1}}]`, "h:8000/prometheus/metrics": trt}, []string{"http://h:8000/prometheus/metrics"}},
+		{"idle", map[string]string{"h:8000/metrics": "[ ]\n"}, []string{"http://h:8000/metrics"}},
+		{"busy", map[string]string{"h:8000/metrics": `[{"iter":1,"iterLatencyMS":2,"inflightBatchingStats":{"numScheduledRequests":1}}]`}, []string{"http://h:8000/metrics"}},
+		{"twice", map[string]string{"h:8000/metrics": running(1), "h:8000/v1/metrics": running(2), "h:9000/metrics": running(1)}, []string{"http://h:8000/metrics"}},
+		{"below a path", map[string]string{"h:8000/llm/metrics": running(1), "h:8000/metrics": "{}"}, []string{"http://h:8000/llm/metrics"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+				for _, addr := range []string{"h:8000", "h:9000"} {
+					net.handle(addr, func(w http.ResponseWriter, r *http.Request) {
+						body, ok := x.pages[addr+r.URL.Path]
+						if !ok {
+							http.NotFound(w, r)
+							return
+						}
+						_, _ = fmt.Fprint(w, body)
+					})
+				}
+				cfg := DiscoverConfig{Targets: []string{"http://h:8000/llm/v1"}, Clock: c, Dial: net.Dial}
+				d, err := Discover(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, target := range d.Targets(cfg) {
+					got = append(got, target.URL)
+				}
+				if diff := cmp.Diff(x.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s\n%+v", diff, d.Found)
+				}
+			})
+		})
+	}
+}
+
+// TestDiscoverReplicas has two targets on one host: each gives its own page, and no port is tried for one that is the other's.
+func TestDiscoverReplicas(t *testing.T) {
+	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+		net.handle("h:8000", func(w http.ResponseWriter, _ *http.Request) { text(w, running(1)) })
+		net.handle("h:8001", func(w http.ResponseWriter, _ *http.Request) { text(w, running(2)) })
+		cfg := DiscoverConfig{Targets: []string{"http://h:8000", "http://h:8001/v1"}, Clock: c, Dial: net.Dial}
+		d, err := Discover(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []found{{"http://h:8000/metrics", StateOK, "vllm", true}, {"http://h:8001/metrics", StateOK, "vllm", true}}
+		if diff := cmp.Diff(want, briefly(d)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

@@ -33,8 +33,8 @@ const (
 	maxInstances = 4096
 	// maxPromInterval is the longest scrape interval that is believed.
 	maxPromInterval = 5 * time.Minute
-	// maxSettle is how long the last reading waits for the Prometheus' own next one.
-	maxSettle = 6 * time.Second
+	// maxSettle is how long the last reading waits for the Prometheus' own next one, where that is so near.
+	maxSettle = 4 * time.Second
 	// ingestDelay is how long after its scrape a sample can be had.
 	ingestDelay = 300 * time.Millisecond
 	// maxPoints bounds the steps of one range query, below the API's own 11,000.
@@ -60,6 +60,7 @@ type prometheus struct {
 	instances map[string]*promInstance
 	interval  int64 // of the Prometheus, ns; 0 until it is known
 	reach     int64 // unix ns up to which samples have been read
+	ahead     int64 // the Prometheus' unix ns less the run's ns
 	nextAt    int64 // the run's time before which nothing new is to be had
 	tables    []*Table
 	unknown   bool // it has been said that no table knows anything
@@ -125,14 +126,25 @@ func newPrometheus(s *Scraper, client *stream.Client, t Target, source int) (*pr
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// settle waits until the Prometheus has scraped once more after the load, where that is soon.
+// settle waits until the Prometheus has scraped everything once more after the load, where that is soon.
 func (p *prometheus) settle(ctx context.Context) {
 	p.nextAt = 0
 	if p.interval == 0 {
 		return
 	}
-	wait := min(p.interval+int64(ingestDelay), int64(maxSettle))
-	_ = p.s.cfg.Clock.SleepUntil(ctx, p.s.cfg.Clock.Now()+wait)
+	now := p.s.cfg.Clock.Now()
+	until := now
+	for _, inst := range p.instances {
+		// The first scrape after now, on the clock of the run.
+		next := inst.newest*1e6 - p.ahead
+		if next < now {
+			next += (now - next + p.interval - 1) / p.interval * p.interval
+		}
+		if next += int64(ingestDelay); next-now <= int64(maxSettle) {
+			until = max(until, next)
+		}
+	}
+	_ = p.s.cfg.Clock.SleepUntil(ctx, until)
 }
 
 // read asks for what is new. While the Prometheus can have nothing new it is not asked at all.
@@ -269,6 +281,7 @@ func (p *prometheus) serverTime(ctx context.Context, timeout time.Duration, r *r
 		return 0, false
 	}
 	r.clock(ClockTime, f, at, 1e6)
+	p.ahead = at - f.end
 	return at, true
 }
 

@@ -10,13 +10,13 @@ import (
 // Missing is a canonical signal that a page could give and does not.
 type Missing struct {
 	// Source is the source whose table knows the signal.
-	Source string
+	Source string `json:"source"`
 	// Signal is its canonical name.
-	Signal string
+	Signal string `json:"signal"`
 	// Why says why it is missing; never empty.
-	Why string
+	Why string `json:"why"`
 	// Enable says how to make the server publish it; empty when nothing is known.
-	Enable string
+	Enable string `json:"enable,omitempty"`
 }
 
 // Reading is what one page says at one instant.

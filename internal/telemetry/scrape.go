@@ -115,11 +115,46 @@ type Config struct {
 type Scraper struct {
 	cfg     Config
 	sources []*source
-	clients []*stream.Client
+	connect connect
 	parsing chan struct{} // held while a page is parsed
 
 	cancel context.CancelFunc
 	group  sync.WaitGroup
+}
+
+// connect makes what connects, one for all targets with the same way there.
+type connect struct {
+	mu      sync.Mutex // guards clients
+	clients map[way]*stream.Client
+}
+
+// way is how a target is reached.
+type way struct {
+	tls   *tls.Config
+	proxy string
+	// fresh makes a new connection for each request: one that dies on a connection that was used before would be sent
+	// again, which must not happen to a page that reading empties.
+	fresh bool
+}
+
+func (s *Scraper) client(w way) (*stream.Client, error) {
+	s.connect.mu.Lock()
+	defer s.connect.mu.Unlock()
+	if c := s.connect.clients[w]; c != nil {
+		return c, nil
+	}
+	c, err := newClient(s.cfg.Clock, stream.Config{
+		TLS: w.tls, Proxy: w.proxy, Dial: s.cfg.Dial, MaxBody: s.cfg.MaxBody, NewConnection: w.fresh,
+		ConnectTimeout: min(s.cfg.Timeout, edgeTimeout),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.connect.clients == nil {
+		s.connect.clients = map[way]*stream.Client{}
+	}
+	s.connect.clients[w] = c
+	return c, nil
 }
 
 // source is one endpoint.
@@ -200,11 +235,6 @@ func New(cfg Config) (*Scraper, error) {
 		cfg.MaxSeries = DefaultMaxSeries
 	}
 	s := &Scraper{cfg: cfg, parsing: make(chan struct{}, 1)}
-	type via struct {
-		tls   *tls.Config
-		proxy string
-	}
-	clients := map[via]*stream.Client{}
 	for i, t := range cfg.Targets {
 		if t.Kind == "" {
 			t.Kind = KindPage
@@ -239,17 +269,9 @@ func New(cfg Config) (*Scraper, error) {
 		if p := strings.TrimRight(u.Path, "/"); p != "/metrics" && p != "" {
 			src.info.Name += p
 		}
-		client := clients[via{t.TLS, t.Proxy}]
-		if client == nil {
-			client, err = newClient(cfg.Clock, stream.Config{
-				TLS: t.TLS, Proxy: t.Proxy, Dial: cfg.Dial, MaxBody: cfg.MaxBody,
-				ConnectTimeout: min(cfg.Timeout, edgeTimeout),
-			})
-			if err != nil {
-				return nil, fmt.Errorf("telemetry %s: %w", src.info.URL, err)
-			}
-			clients[via{t.TLS, t.Proxy}] = client
-			s.clients = append(s.clients, client)
+		client, err := s.client(way{tls: t.TLS, proxy: t.Proxy})
+		if err != nil {
+			return nil, fmt.Errorf("telemetry %s: %w", src.info.URL, err)
 		}
 		switch t.Kind {
 		case KindPage:
@@ -291,7 +313,9 @@ func (s *Scraper) Final(ctx context.Context) {
 // Close ends all reading, waits for it and closes the connections.
 func (s *Scraper) Close() {
 	s.stop()
-	for _, c := range s.clients {
+	s.connect.mu.Lock()
+	defer s.connect.mu.Unlock()
+	for _, c := range s.connect.clients {
 		c.Close()
 	}
 }
@@ -605,16 +629,18 @@ func (b *backoff) after(r *reading) *Backoff {
 type pageSource struct {
 	s      *Scraper
 	fetch  fetcher
+	way    way
 	url    string
 	header http.Header
 	every  time.Duration
 	reader *Reader
 	warned bool
+	last   int64 // of a page that drains: the number of the last step seen
 }
 
 func newPage(s *Scraper, client *stream.Client, t Target, source int) *pageSource {
 	return &pageSource{
-		s: s, fetch: fetcher{client: client}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
+		s: s, fetch: fetcher{client: client}, way: way{tls: t.TLS, proxy: t.Proxy}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
 		reader: NewReader(Options{
 			Tables: s.cfg.Tables, MaxSeries: s.cfg.MaxSeries, WallZero: s.cfg.Clock.Start().UnixNano(),
 			Source: func(*Table) int { return source },
@@ -634,6 +660,12 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 	if f.cut {
 		r.problem(0, fmt.Sprintf("the page is larger than %d bytes: the rest is not read", p.s.cfg.MaxBody), 1)
 	}
+	if !p.way.fresh && looksLikeJSON(f.body) {
+		p.way.fresh = true
+		if c, err := p.s.client(p.way); err == nil { // it has worked with the same configuration
+			p.fetch.client = c
+		}
+	}
 	if looksLikeHTML(f.body) {
 		r.state, r.why = StateNotAPage, "the answer is HTML, a page for people"
 		return
@@ -650,6 +682,9 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 		return
 	}
 	r.known(p.reader)
+	if r.drains {
+		p.count(f.body, r)
+	}
 	if f.date != 0 {
 		r.clock(ClockDate, &f, f.date*1e9, 1e9)
 	}
@@ -664,6 +699,42 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 		p.warned = true
 		r.problem(0, fmt.Sprintf("asked every %v for a page that takes %v: a server that writes it between its answers holds them up for as long",
 			p.every, time.Duration(r.cost-r.rtt).Round(100*time.Microsecond)), 1)
+	}
+}
+
+// count looks for steps that are missing between this page and the one before.
+func (p *pageSource) count(body []byte, r *reading) {
+	first, last, ok := steps(body)
+	if !ok {
+		return
+	}
+	if lost := first - p.last - 1; p.last > 0 && lost > 0 {
+		r.problem(0, "steps are missing between two readings: somebody else reads this page too, which takes them away, or the server keeps too few", lost)
+	}
+	p.last = last
+}
+
+// stepName is the number of a step in TensorRT-LLM's statistics.
+var stepName = []byte(`"iter"`)
+
+// steps returns the numbers of the first and the last step on a page.
+func steps(body []byte) (first, last int64, ok bool) {
+	for {
+		i := bytes.Index(body, stepName)
+		if i < 0 {
+			return first, last, ok
+		}
+		body = bytes.TrimLeft(body[i+len(stepName):], " \t\r\n:")
+		n := 0
+		for n < len(body) && n < 18 && body[n] >= '0' && body[n] <= '9' {
+			n++
+		}
+		if v, err := strconv.ParseInt(string(body[:n]), 10, 64); err == nil {
+			if !ok {
+				first, ok = v, true
+			}
+			last = v
+		}
 	}
 }
 
@@ -731,6 +802,13 @@ func (s *Scraper) parsed() { <-s.parsing }
 func looksLikeHTML(b []byte) bool {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), " \t\r\n")
 	return len(b) > 0 && b[0] == '<'
+}
+
+// looksLikeJSON says whether a body is a list or an object: some of those are emptied by reading. What begins with
+// a brace may be an exposition too, which does no harm here.
+func looksLikeJSON(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && (b[0] == '[' || b[0] == '{')
 }
 
 // nodeTimeName is the family of the host's own time on the page of node_exporter.

@@ -98,6 +98,10 @@ func (s *servers) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	l := s.all[addr]
 	s.dial = append(s.dial, addr)
 	s.mu.Unlock()
+	if strings.HasPrefix(addr, "hole") {
+		<-ctx.Done() // a host that swallows packets
+		return nil, ctx.Err()
+	}
 	if l == nil {
 		dead := memconn.Listen(addr)
 		_ = dead.Close()
@@ -613,4 +617,78 @@ func TestGridAfter(t *testing.T) {
 			t.Errorf("after %d: %d, want %d", x[0], got, x[2])
 		}
 	}
+}
+
+// TestDrainingPage reads statistics that are gone once they are read: never twice, and steps that somebody else took are named.
+func TestDrainingPage(t *testing.T) {
+	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+		step := func(n int) string {
+			return fmt.Sprintf(`{"iter":%d,"iterLatencyMS":10.5,"numActiveRequests":3,"inflightBatchingStats":{"numScheduledRequests":3,"numCtxTokens":100,"numGenRequests":2,"avgNumDecodedTokensPerIter":1}}`, n)
+		}
+		pages := []string{"[]", "[" + step(1) + "," + step(2) + "]", "[" + step(3) + "]", "[" + step(6) + "]", "[]", "", "[" + step(7) + "]"}
+		n := 0
+		net.handle("a:80", func(w http.ResponseWriter, _ *http.Request) {
+			if n++; pages[n-1] == "" {
+				panic(http.ErrAbortHandler) // it was read, and the answer is lost
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, pages[n-1])
+		})
+		var sink sinkLog
+		s := newScraper(t, Config{Clock: c, Sink: &sink, Dial: net.Dial, Targets: []Target{{URL: "http://a/metrics"}}})
+		s.Baseline(t.Context())
+		if info := s.Info()[0]; info.State != StateOK {
+			t.Errorf("an empty list: %+v", info)
+		}
+		s.Start(t.Context())
+		sleep(c, 5500*ms)
+		s.Final(t.Context())
+		if n != len(pages) {
+			t.Errorf("asked %d times for %d readings", n, len(pages))
+		}
+		info := s.Info()[0]
+		if !info.Drains || !slices.Equal(info.Sources, []string{"trtllm-json"}) || info.Failures != 1 {
+			t.Errorf("%+v", info)
+		}
+		lost := int64(0)
+		for _, p := range info.Problems {
+			if strings.Contains(p.Text, "steps are missing") {
+				lost = p.Count
+			}
+		}
+		if lost != 2 || !slices.ContainsFunc(info.Problems, func(p SourceProblem) bool { return strings.Contains(p.Text, "may be lost") }) {
+			t.Errorf("%+v", info.Problems)
+		}
+		if got := sink.of(0, "requests_running", "*"); len(got) != 4 || got[0].Value != 3 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestHangingConnects has more hosts that swallow connects than handshakes are usually made at once: others are read in time.
+func TestHangingConnects(t *testing.T) {
+	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+		net.handle("good:80", func(w http.ResponseWriter, _ *http.Request) { text(w, running(1)) })
+		targets := []Target{}
+		for i := range 200 {
+			targets = append(targets, Target{URL: fmt.Sprintf("http://hole%d/metrics", i)})
+		}
+		// Every 6 s, so that a connection of its own is dialled for each reading.
+		targets = append(targets, Target{URL: "http://good/metrics", Every: 6 * time.Second})
+		var sink sinkLog
+		s := newScraper(t, Config{Clock: c, Sink: &sink, Dial: net.Dial, Targets: targets})
+		s.Start(t.Context())
+		sleep(c, 25*time.Second)
+		sec := time.Second
+		if diff := cmp.Diff([]time.Duration{6 * sec, 12 * sec, 18 * sec, 24 * sec}, sink.starts(200)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if info := s.Info(); info[200].Scrapes != 4 || info[0].State != StateError || !strings.Contains(info[0].Why, "time") {
+			t.Errorf("%+v\n%+v", info[200], info[0])
+		}
+		s.Close()
+		if c.Now() != int64(25*sec) {
+			t.Errorf("Close waited until %v", time.Duration(c.Now()))
+		}
+	})
 }
