@@ -31,7 +31,7 @@ type twinPredictCmd struct {
 	PP           int           `name:"pp" placeholder:"N" group:"cluster" help:"Groups of accelerators per replica which hold a part of the layers each (default 1)."`
 	DP           int           `name:"dp" placeholder:"N" group:"cluster" help:"Ranks per replica that attend to sequences of their own and share the experts (default 1)."`
 	EP           int           `name:"ep" placeholder:"N" group:"cluster" help:"Groups of experts of a mixture, over the tp x dp accelerators (default 1)."`
-	Precision    string        `name:"precision" default:"bf16" placeholder:"P" group:"cluster" help:"Of the linear layers: bf16, fp8, fp4 or others of the catalogue."`
+	Precision    string        `name:"precision" placeholder:"P" group:"cluster" help:"Of the linear layers: bf16, fp8, fp8_block, fp4, int8 or int4; the one that the model is published in, mostly bf16."`
 	KVFP8        bool          `name:"kv-fp8" group:"cluster" help:"Keep keys and values in fp8."`
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" group:"cluster" help:"The engine: vllm, sglang or trtllm."`
 	Replicas     int           `name:"replicas" placeholder:"N" group:"cluster" help:"Engines behind one router."`

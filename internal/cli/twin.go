@@ -27,7 +27,7 @@ type twinServeCmd struct {
 	Model        string        `name:"model" default:"llama-3.1-8b" placeholder:"NAME" help:"The model."`
 	GPU          string        `name:"gpu" default:"h100" placeholder:"NAME" help:"The accelerator."`
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine."`
-	Precision    string        `name:"precision" default:"bf16" placeholder:"P" help:"Of the weights: bf16, fp8, fp8_block, fp4, int8 or int4 (weights only)."`
+	Precision    string        `name:"precision" placeholder:"P" help:"Of the weights: bf16, fp8, fp8_block, fp4, int8 or int4 (weights only); the one that the model is published in, mostly bf16."`
 	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer."`
 	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Stages of accelerators that the layers are spread over."`
 	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Groups that attend to sequences of their own and share the experts."`

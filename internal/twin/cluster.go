@@ -10,7 +10,8 @@ type ClusterConfig struct {
 	// Model, GPU and Engine are names of the catalogue; llama-3.1-8b, h100 and
 	// vllm by default.
 	Model, GPU, Engine string
-	// Precision is bf16 (the default) or fp8.
+	// Precision is that of the linear layers; by default the one that the model's name
+	// as given ends with (-FP8), else the one that it is published in.
 	Precision Precision
 	// TP is the number of devices per replica, Replicas the number of engines; 1
 	// by default.
@@ -62,9 +63,6 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	if cfg.GPU == "" {
 		cfg.GPU = "h100"
 	}
-	if cfg.Precision == "" {
-		cfg.Precision = BF16
-	}
 	if cfg.TP == 0 {
 		cfg.TP = 1
 	}
@@ -89,6 +87,9 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	if cl.Model, err = c.Model(cfg.Model); err != nil {
 		return nil, err
 	}
+	if cl.Config.Precision == "" {
+		cl.Config.Precision = cl.Model.published(cfg.Model)
+	}
 	ec := EngineConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens}
 	if cfg.Step > 0 {
 		ec.Timer, ec.Blocks = FixedStep(cfg.Step), Unlimited
@@ -101,7 +102,7 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 		cl.Context = cl.Model.Context
 	} else {
 		l := &Layout{
-			Model: cl.Model, Precision: cfg.Precision, TP: cfg.TP, PP: cfg.PP, DP: cfg.DP, EP: cfg.EP,
+			Model: cl.Model, Precision: cl.Config.Precision, TP: cfg.TP, PP: cfg.PP, DP: cfg.DP, EP: cfg.EP,
 			KVFP8: cfg.KVFP8, MemoryUtilization: cfg.MemoryUtilization,
 		}
 		if l.GPU, err = c.GPU(cfg.GPU); err != nil {

@@ -44,6 +44,22 @@ func ParsePrecision(s string) (Precision, error) {
 	return "", fmt.Errorf("precision %q: want bf16, fp8, fp8_block, fp4, int8 or int4", s)
 }
 
+// published is the precision of the weights that a name of the model means:
+// nvidia/Llama-3.1-8B-Instruct-FP8 says it, others mean the checkpoint of the model.
+func (m *Model) published(name string) Precision {
+	if _, file := fileOf(name); !file {
+		for _, word := range strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_/: ", r) }) {
+			if p := precisionNames[word]; p != "" && p != BF16 {
+				return p
+			}
+		}
+	}
+	if m.Checkpoint != "" {
+		return m.Checkpoint
+	}
+	return BF16
+}
+
 const gib = 1 << 30
 
 // blockTokens is the size of a KV block, the default of vLLM.

@@ -156,10 +156,10 @@ type answer struct {
 	// the number of prompt tokens that were in the prefix cache, -1 without one.
 	unfinished, completion, reasoning int
 	// over is when the end of the answer is sent, where that is after its last token.
-	over float64
-	cached                            int
-	stream, usage, runningUsage       bool
-	chunked, keepAlive                bool
+	over                        float64
+	cached                      int
+	stream, usage, runningUsage bool
+	chunked, keepAlive          bool
 	// complete is set before the last bytes are sent: a client that leaves after
 	// that has not left early. gone is set when nobody waits any more.
 	complete, gone atomic.Bool

@@ -205,8 +205,12 @@ func reproduce(r *Row) (*setup, error) {
 	}
 	precision := strings.TrimSuffix(r.Precision, "?")
 	if precision == "" {
-		// Where the row does not say, its command names the weights.
+		// Where the row does not say, its command names the weights; else they are as
+		// published.
 		precision = "bf16"
+		if m, err := twin.Builtin().Model(r.Model); err == nil && m.Checkpoint != "" {
+			precision = string(m.Checkpoint)
+		}
 		for _, p := range []string{"fp8", "awq", "gptq", "int4", "nvfp4"} {
 			if strings.Contains(strings.ToLower(r.Notes+r.Model), p) {
 				precision = p
@@ -416,8 +420,9 @@ type Group struct {
 	Profile string
 	// Class is "dense", "moe", or why the group is not of either.
 	Class string
-	// Rows is the number of rows of sufficient confidence, Out why some of them do
-	// not count.
+	// Low is a group of rows of confidence C or D, which are only shown.
+	Low bool
+	// Rows is the number of rows, Out why some of them do not count.
 	Rows int
 	Out  map[string]int
 	// Overhead is what the figures are with, in us; Chosen says that the other
@@ -454,21 +459,26 @@ const minRows = 5
 // Evaluate drives the twin as each row says.
 func Evaluate(ctx context.Context, rows []Row) (*Report, error) {
 	rep := &Report{Skipped: map[string]int{}}
-	byKey := map[Key]*Group{}
+	type trusted struct {
+		Key
+		low bool
+	}
+	byKey := map[trusted]*Group{}
 	for i := range rows {
 		r := &rows[i]
 		switch {
-		case r.Confidence != "A" && r.Confidence != "B":
+		case !slices.Contains([]string{"A", "B", "C", "D"}, r.Confidence):
 			rep.Skipped["confidence "+dash(r.Confidence)]++
 			continue
 		case math.IsNaN(r.TPOT) && math.IsNaN(r.TTFT):
 			rep.Skipped["neither TTFT nor TPOT"]++
 			continue
 		}
-		g := byKey[r.key()]
+		key := trusted{r.key(), r.Confidence > "B"}
+		g := byKey[key]
 		if g == nil {
-			g = &Group{Key: r.key(), Out: map[string]int{}}
-			byKey[r.key()] = g
+			g = &Group{Key: r.key(), Low: key.low, Out: map[string]int{}}
+			byKey[key] = g
 			rep.Groups = append(rep.Groups, g)
 		}
 		g.Rows++
@@ -535,7 +545,7 @@ func (rep *Report) run(ctx context.Context, all bool) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(runtime.GOMAXPROCS(0))
 	for _, g := range rep.Groups {
-		if g.Class != "dense" && (all || g.Class != "moe") {
+		if g.Class != "dense" && (all || g.Class != "moe") || g.Low && (all || g.Class != "dense") {
 			continue
 		}
 		eg.Go(func() error {
@@ -584,13 +594,13 @@ func short(s string) string {
 // choose takes the overhead that is best for the other groups of the same profile,
 // when there are enough of them and none of them decides alone.
 func (rep *Report) choose(g *Group) {
-	if g.Class != "dense" || len(g.byOverhead) < 2 {
+	if g.Class != "dense" || g.Low || len(g.byOverhead) < 2 {
 		return
 	}
 	groups, rows, largest := 0, 0, 0
 	errs := make([]float64, len(g.byOverhead))
 	for _, o := range rep.Groups {
-		if o == g || o.Class != "dense" || o.Profile != g.Profile || len(o.rows) == 0 {
+		if o == g || o.Low || o.Class != "dense" || o.Profile != g.Profile || len(o.rows) == 0 {
 			continue
 		}
 		groups++
@@ -669,7 +679,7 @@ func median(x []float64) float64 {
 }
 
 // Counts says whether the group is one of those that the medians are over.
-func (g *Group) Counts() bool { return g.Class == "dense" && g.Used >= minRows }
+func (g *Group) Counts() bool { return g.Class == "dense" && !g.Low && g.Used >= minRows }
 
 // Medians returns the medians over all groups that count.
 func (rep *Report) Medians() (tpot, ttft, e2e float64, groups int) {

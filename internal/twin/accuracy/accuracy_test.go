@@ -66,8 +66,8 @@ func TestReasons(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"# 9 rows read", "1 rows left; 1 mode disagg, 1 no rate", "1 saturated in the twin", "1 speculative decoding", "1 tp 3 does not divide the 32 attention heads",
-		`1 engine "unknown" is none of the twin's`, "1 confidence C, 1 neither TTFT nor TPOT", "median_ape tpot=NaN ttft=NaN e2e=NaN groups=0\n",
+		"# 9 rows read", "left out: 1 mode disagg, 1 no rate", "1 saturated in the twin", "1 speculative decoding", "1 tp 3 does not divide the 32 attention heads",
+		`1 engine "unknown" is none of the twin's`, "# rows in no group: 1 neither TTFT nor TPOT", "# dense groups of confidence C or D", "median_ape tpot=NaN ttft=NaN e2e=NaN groups=0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -51,12 +51,30 @@ func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
 			print(g)
 		}
 	}
-	fmt.Fprintf(w, "\n# groups of which nothing or too little is counted\n")
+	// What of dense groups does not count, too: nobody should have to ask whether a
+	// device or an engine was left out or was not there.
+	shown := func(g *Group) bool { return g.Used > 0 && len(g.byOverhead) > 0 }
+	fmt.Fprintf(w, "\n# dense groups of fewer than %d rows, not counted\n", minRows)
 	for _, g := range groups {
-		if !g.Counts() && !(g.Class == "moe" && g.Used > 0) {
+		if g.Class == "dense" && !g.Low && shown(g) && !g.Counts() {
+			print(g)
+		}
+	}
+	fmt.Fprintf(w, "\n# dense groups of confidence C or D, not counted: what is wrong with them stands in the notes of the rows\n")
+	for _, g := range groups {
+		if g.Class == "dense" && g.Low && shown(g) {
+			print(g)
+		}
+	}
+	fmt.Fprintf(w, "\n# groups of which nothing is shown\n")
+	for _, g := range groups {
+		if !shown(g) {
 			why := g.Class
 			if why == "dense" {
-				why = fmt.Sprintf("%d rows left", g.Used)
+				why = "no rows left"
+			}
+			if g.Low {
+				why += ", confidence C or D"
 			}
 			fmt.Fprintf(w, "%-74s rows=%-3d %s; %s\n", g.Key, g.Rows, why, reasons(g.Out))
 		}
