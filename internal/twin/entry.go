@@ -33,7 +33,9 @@ func (e *Entry) row(name string, values []float64, source string, conf Confidenc
 	}
 	texts := make([]string, len(values))
 	for i, v := range values {
-		texts[i] = number(v)
+		if texts[i] = number(v); v >= 100 {
+			texts[i] = strconv.FormatFloat(v, 'f', 0, 64) // a row of seven must fit a terminal
+		}
 	}
 	e.Figures = append(e.Figures, Figure{name, strings.Join(texts, " "), source, conf})
 }
