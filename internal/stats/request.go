@@ -170,6 +170,11 @@ func EventGaps(r *record.Request, yield func(gap int64)) {
 // returns false without calling yield when the tokens of an event that closes a
 // gap are unknown, or when there are no gaps.
 func ITL(r *record.Request, yield func(gap int64, tokens int32)) bool {
+	return ITLTimes(r, func(_, gap int64, tokens int32) { yield(gap, tokens) })
+}
+
+// ITLTimes is ITL that also says when each gap ended.
+func ITLTimes(r *record.Request, yield func(at, gap int64, tokens int32)) bool {
 	if !r.Streamed || len(r.Events) < 2 {
 		return false
 	}
@@ -193,7 +198,7 @@ func ITL(r *record.Request, yield func(gap int64, tokens int32)) bool {
 		last := r.Events[0].At
 		for i := 1; i < len(r.Events); i++ {
 			if e := &r.Events[i]; e.Tokens > 0 {
-				yield(e.At-last, e.Tokens)
+				yield(e.At, e.At-last, e.Tokens)
 				last = e.At
 			}
 		}
@@ -206,7 +211,7 @@ func ITL(r *record.Request, yield func(gap int64, tokens int32)) bool {
 		if !seen[e.Choice] {
 			seen[e.Choice], last[e.Choice] = true, e.At
 		} else if e.Tokens > 0 {
-			yield(e.At-last[e.Choice], e.Tokens)
+			yield(e.At, e.At-last[e.Choice], e.Tokens)
 			last[e.Choice] = e.At
 		}
 	}
