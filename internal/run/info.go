@@ -61,6 +61,8 @@ type Info struct {
 	// Telemetry has one entry for each source that was read, in the order that samples
 	// name them by; it is final once the run has ended.
 	Telemetry []telemetry.SourceInfo `json:"telemetry,omitempty"`
+	// Alignment says what the making of the timeline found out about the telemetry.
+	Alignment *Alignment `json:"alignment,omitempty"`
 	// Input is what the figures depend on beside the records. While the run is
 	// under way it holds the plan.
 	Input *stats.Input `json:"input"`
@@ -91,4 +93,64 @@ func (i *Info) marshal() ([]byte, error) {
 		return nil, fmt.Errorf("encode run.json: %w", err)
 	}
 	return append(plainjson.Escape(b), '\n'), nil
+}
+
+// Alignment says how the telemetry of a run lies on the run's clock.
+type Alignment struct {
+	// StepNS is the length of a cell of the timeline, Rows its number of rows.
+	StepNS int64 `json:"step_ns"`
+	Rows   int64 `json:"rows"`
+	// Sources has one entry for each source, Signals one for each gauge.
+	Sources []SourceTimes `json:"sources,omitempty"`
+	Signals []SignalTimes `json:"signals,omitempty"`
+	Notes   []string      `json:"notes,omitempty"`
+}
+
+// SourceTimes says how a source keeps time.
+type SourceTimes struct {
+	Source int    `json:"source"`
+	Name   string `json:"name"`
+	// Readings is how often it was read, ReadEveryNS the usual time between two.
+	Readings    int64 `json:"readings"`
+	ReadEveryNS int64 `json:"read_every_ns,omitempty"`
+	// RenewedEveryNS is how often it renews what it states, 0 when that cannot be told.
+	// With RenewedAtLeast it may be oftener than it was read.
+	RenewedEveryNS int64 `json:"renewed_every_ns,omitempty"`
+	RenewedAtLeast bool  `json:"renewed_at_least,omitempty"`
+	// OffsetNS is how far its wall clock is ahead of the client's at the end of the
+	// run, UncertaintyNS by how much that may be wrong on either side; nil when
+	// nothing bounds it.
+	OffsetNS      *int64 `json:"offset_ns,omitempty"`
+	UncertaintyNS *int64 `json:"uncertainty_ns,omitempty"`
+	ClockReadings int    `json:"clock_readings,omitempty"`
+	// ClockSteps are when one of the two clocks was set.
+	ClockSteps []int64 `json:"clock_steps_ns,omitempty"`
+	// Restarts are the first readings after the server's process started anew.
+	Restarts []int64 `json:"restarts_ns,omitempty"`
+	// TwoServers says that counters fall again and again: servers answer in turn
+	// under one name, and neither's rates can be told.
+	TwoServers bool `json:"two_servers,omitempty"`
+	// Gaps are stretches without a reading, the first few of GapCount.
+	Gaps     []TimeSpan `json:"gaps,omitempty"`
+	GapCount int64      `json:"gap_count,omitempty"`
+}
+
+// TimeSpan is a stretch of time on the run's clock.
+type TimeSpan struct {
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+}
+
+// SignalTimes says how often one gauge is renewed. One that never
+// changes may stand still: a gauge that is written only while an engine works, or
+// one that its server declares and never sets.
+type SignalTimes struct {
+	Source   int    `json:"source"`
+	Signal   string `json:"signal"`
+	Labels   string `json:"labels,omitempty"`
+	Readings int64  `json:"readings"`
+	Changes  int64  `json:"changes"`
+	// RenewedEveryNS and RenewedAtLeast are as those of the source.
+	RenewedEveryNS int64 `json:"renewed_every_ns,omitempty"`
+	RenewedAtLeast bool  `json:"renewed_at_least,omitempty"`
 }

@@ -34,6 +34,8 @@ type Summary struct {
 	Client ClientPart `json:"client"`
 	// Server maps canonical signals to their distributions.
 	Server map[string]*Dist `json:"server"`
+	// Energy is absent when no source stated power or energy.
+	Energy *Energy `json:"energy,omitempty"`
 	// Workloads has the figures per workload, by its name.
 	Workloads map[string]*Group `json:"workloads"`
 	// Steps has the figures per level of load when there were several, in
@@ -253,6 +255,29 @@ type Step struct {
 	Latency  Latency   `json:"latency_ms"`
 	Rates    RatesPart `json:"rates"`
 	SLO      *SLO      `json:"slo"`
+	// Server is Server of the summary for this level; absent without telemetry.
+	Server map[string]*Dist `json:"server,omitempty"`
+}
+
+// Energy is the electrical energy that the accelerators used in the steady window,
+// all that were read, whether they served or not.
+type Energy struct {
+	// Joules is the energy of the window, MeanW the mean power. Source is counter
+	// where devices count their energy, power where it had to be made of readings of
+	// power. Devices is their number.
+	Joules  *float64 `json:"joules"`
+	MeanW   *float64 `json:"mean_w"`
+	Source  string   `json:"source"`
+	Devices int64    `json:"devices"`
+	// Per ok request that ended, and per output token that arrived, in the window.
+	JPerRequest     *float64 `json:"j_per_request"`
+	JPerOutputToken *float64 `json:"j_per_output_token"`
+	// IdleW is the power before the first request; the figures below leave as much
+	// out for the whole window. nil when it was not read then.
+	IdleW                    *float64 `json:"idle_w"`
+	AboveIdleJoules          *float64 `json:"above_idle_joules"`
+	AboveIdleJPerRequest     *float64 `json:"above_idle_j_per_request"`
+	AboveIdleJPerOutputToken *float64 `json:"above_idle_j_per_output_token"`
 }
 
 // Finding is one line of the diagnosis.

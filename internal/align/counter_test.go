@@ -1,0 +1,213 @@
+package align
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// increases feeds readings to a counter, a missing one being NaN.
+func increases(c *counter, every int64, values ...float64) (out []increase) {
+	for i, v := range values {
+		if math.IsNaN(v) {
+			continue
+		}
+		if inc, ok := c.add(int64(i)*every, v, false); ok {
+			out = append(out, inc)
+		}
+	}
+	return out
+}
+
+func total(list []increase) (sum float64, restarts, gaps int) {
+	for _, i := range list {
+		sum += i.by
+		if i.restart {
+			restarts++
+		}
+		if i.gap {
+			gaps++
+		}
+	}
+	return sum, restarts, gaps
+}
+
+// TestCounterReset is case 121: a server restart during the run, and a reading
+// that is missing.
+func TestCounterReset(t *testing.T) {
+	var in struct {
+		Scrapes []float64  `json:"scrapes"`
+		WithGap []*float64 `json:"with_gap"`
+	}
+	var want struct {
+		Increase float64 `json:"increase"`
+		Resets   int     `json:"resets"`
+		WithGap  float64 `json:"with_gap"`
+	}
+	read(t, "testdata/121-counter-reset/input.json", &in)
+	read(t, "testdata/121-counter-reset/expected.json", &want)
+	sum, restarts, gaps := total(increases(&counter{pace: pace{usual: sec}}, sec, in.Scrapes...))
+	if sum != want.Increase || restarts != want.Resets || gaps != 0 {
+		t.Errorf("increase %v, %d restarts, %d gaps, want %v, %d and none", sum, restarts, gaps, want.Increase, want.Resets)
+	}
+	var values []float64
+	for _, v := range in.WithGap {
+		if v == nil {
+			values = append(values, math.NaN())
+		} else {
+			values = append(values, *v)
+		}
+	}
+	sum, restarts, gaps = total(increases(&counter{pace: pace{usual: sec}}, sec, values...))
+	if sum != want.WithGap || restarts != 0 || gaps != 1 {
+		t.Errorf("with a gap: increase %v, %d restarts, %d gaps, want %v, 0 and 1", sum, restarts, gaps, want.WithGap)
+	}
+}
+
+func read(t testing.TB, name string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCounterOfARestartThatOvertook(t *testing.T) {
+	c := &counter{pace: pace{usual: sec}}
+	c.add(0, 100, false)
+	// The server started anew and has counted more than before: only its start time tells.
+	if inc, ok := c.add(sec, 130, true); !ok || inc.by != 130 || !inc.restart {
+		t.Errorf("%+v, %v", inc, ok)
+	}
+}
+
+func TestCounterThatIsRenewedEvery10Readings(t *testing.T) {
+	c := &counter{pace: pace{usual: sec}, period: 10 * sec}
+	var list []increase
+	for i := range int64(45) {
+		v := float64(i/10) * 70
+		if i >= 30 {
+			v -= 70 // nothing rose in the fourth period
+		}
+		if inc, ok := c.add(i*sec, v, false); ok {
+			list = append(list, inc)
+		}
+	}
+	// Renewed between 9 s and 10 s, 19 s and 20 s; not at 30 s, which shows some time
+	// later, and then at 40 s.
+	want := []increase{
+		{from: 0, to: 9500 * ms, by: 70},
+		{from: 9500 * ms, to: 19500 * ms, by: 70},
+		{from: 19500 * ms, to: 32 * sec, by: 0},
+		{from: 32 * sec, to: 39500 * ms, by: 70},
+	}
+	if len(list) != len(want) {
+		t.Fatalf("%+v, want %+v", list, want)
+	}
+	for i := range want {
+		if list[i] != want[i] {
+			t.Errorf("increase %d is %+v, want %+v", i, list[i], want[i])
+		}
+	}
+}
+
+func TestPaceOfASourceThatIsReadLessOften(t *testing.T) {
+	c := &counter{pace: pace{usual: sec}}
+	var gaps []int64
+	for _, at := range []int64{0, 1, 2, 3, 5, 7, 9, 13, 17, 18, 19, 25, 26} { // 5, 13 and 25 come late
+		if inc, ok := c.add(at*sec, float64(at), false); ok && inc.gap {
+			gaps = append(gaps, inc.to/sec)
+		}
+	}
+	if len(gaps) != 3 || gaps[0] != 5 || gaps[1] != 13 || gaps[2] != 25 {
+		t.Errorf("gaps before %v, want 5, 13 and 25", gaps)
+	}
+	if _, ok := c.add(26*sec, 99, false); ok {
+		t.Error("a reading of the same time counts")
+	}
+	if _, ok := c.add(20*sec, 99, false); ok {
+		t.Error("an older reading counts")
+	}
+}
+
+// TestCounterKeepsTheSum compares with the plain sum of what rose, for random
+// counters with restarts and missing readings.
+func TestCounterKeepsTheSum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &counter{pace: pace{usual: sec}}
+		n := rapid.IntRange(2, 200).Draw(t, "readings")
+		value, sum := 0.0, 0.0
+		last, any := 0.0, false
+		var list []increase
+		for i := range n {
+			if rapid.IntRange(0, 30).Draw(t, "restart") == 0 {
+				value = 0
+			}
+			value += float64(rapid.IntRange(0, 1000).Draw(t, "rise"))
+			if rapid.IntRange(0, 5).Draw(t, "missing") == 0 {
+				continue
+			}
+			if any { // the naive one
+				if value >= last {
+					sum += value - last
+				} else {
+					sum += value
+				}
+			}
+			last, any = value, true
+			if inc, ok := c.add(int64(i)*sec, value, false); ok {
+				list = append(list, inc)
+			}
+		}
+		got, _, _ := total(list)
+		if got != sum {
+			t.Errorf("sum is %v, want %v", got, sum)
+		}
+		for i := 1; i < len(list); i++ {
+			if list[i].from != list[i-1].to {
+				t.Errorf("increases do not meet: %+v, %+v", list[i-1], list[i])
+			}
+		}
+	})
+}
+
+func TestGaugeHoldsWhatIsNear(t *testing.T) {
+	type stretch struct {
+		from, to int64
+		v        float64
+	}
+	var got []stretch
+	g := &gauge{pace: pace{usual: sec}}
+	for _, r := range []struct {
+		t int64
+		v float64
+	}{{0, 1}, {sec, 2}, {4 * sec, 3}} {
+		g.add(r.t, r.v, func(from, to int64, v float64) { got = append(got, stretch{from, to, v}) })
+	}
+	want := []stretch{
+		{-500 * ms, 0, 1},
+		{0, 500 * ms, 1},
+		{0, 500 * ms, 1},
+		{500 * ms, sec, 2},
+		{sec, 1500 * ms, 2}, // 1.5 s to 3.5 s: nobody knows
+		{3500 * ms, 4 * sec, 3},
+		{4 * sec, 4500 * ms, 3},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("stretch %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	if g.add(4*sec, 9, func(int64, int64, float64) { t.Error("an old reading holds") }) {
+		t.Error("an old reading is a new one")
+	}
+}

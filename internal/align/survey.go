@@ -1,0 +1,363 @@
+package align
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/internal/clock"
+	"plimsoll/internal/signal"
+	"plimsoll/internal/telemetry"
+)
+
+// thinned keeps a bounded, even selection of many values, for their median.
+type thinned struct {
+	list   [32]int64
+	n      int
+	stride int64
+	seen   int64
+}
+
+func (t *thinned) add(v int64) {
+	if t.stride == 0 {
+		t.stride = 1
+	}
+	t.seen++
+	if t.seen%t.stride != 0 {
+		return
+	}
+	if t.n == len(t.list) {
+		for i := range t.n / 2 {
+			t.list[i] = t.list[2*i+1]
+		}
+		t.n /= 2
+		t.stride *= 2
+	}
+	t.list[t.n] = v
+	t.n++
+}
+
+// median returns the middle value, 0 when there is none.
+func (t *thinned) median() int64 {
+	if t.n == 0 {
+		return 0
+	}
+	s := slices.Clone(t.list[:t.n])
+	slices.Sort(s)
+	return s[t.n/2]
+}
+
+// track is what a first look at all readings says of one series.
+type track struct {
+	n           int64
+	first, last int64
+	value       float64
+	before      int64 // the last time between readings
+	longest     int64 // the longest that may be none but the usual
+	between     thinned
+	changed     int64
+	changes     []change
+	falls       int64 // how often it became less
+}
+
+func (k *track) add(t int64, v float64) {
+	if k.n == 0 {
+		k.n, k.first, k.last, k.value = 1, t, t, v
+		return
+	}
+	if t <= k.last {
+		return
+	}
+	d := t - k.last
+	if k.before > 0 && float64(d) <= late*float64(k.before) {
+		k.longest = max(k.longest, d)
+	}
+	k.before = d
+	k.between.add(d)
+	if v != k.value {
+		k.changed++
+		if v < k.value {
+			k.falls++
+		}
+		k.keep(change{k.last, t})
+	}
+	k.n++
+	k.last, k.value = t, v
+}
+
+// keep remembers the latest changes.
+func (k *track) keep(c change) {
+	if len(k.changes) == keptChanges { // half of them go at once, so that it is rare
+		k.changes = append(k.changes[:0], k.changes[keptChanges/2:]...)
+	}
+	k.changes = append(k.changes, c)
+}
+
+// origin is what a first look says of one source.
+type origin struct {
+	ticks    track // its readings, each a change when any of its values changed
+	tick     int64 // the reading that is under way
+	any      bool
+	changed  bool
+	offset   *clock.Offset
+	starts   map[string]float64 // when its processes started, by labels
+	restarts []int64            // the first readings after it started anew
+	gaps     []gapOf
+	moreGaps int64 // beyond those kept
+	disorder int64 // by how much samples were older than the newest of all
+	shift    bool  // its samples bear times of its own clock
+	own      bool  // at least one did
+}
+
+// gapOf is a stretch without a reading.
+type gapOf struct{ from, to int64 }
+
+// keptGaps bounds what is told of one source.
+const keptGaps = 32
+
+// survey is a first look at all samples of a run.
+type survey struct {
+	in      *Input
+	wall    time.Time
+	series  []signal.Series
+	tracks  []track
+	origins []origin
+	first   int64
+	last    int64
+	any     bool
+	// behind is how far behind the newest sample others are, at most.
+	behind int64
+}
+
+// observer finds clock readings among the series.
+type observer struct {
+	kind       []telemetry.ClockKind // by series, empty for what is none
+	resolution []int64
+}
+
+// know looks at the series that are new.
+func (o *observer) know(series []signal.Series) {
+	for _, s := range series[len(o.kind):] {
+		kind, resolution := telemetry.ClockKind(""), int64(0)
+		if s.Signal == signal.None && s.Raw == telemetry.ClockSeries {
+			for pair := range strings.SplitSeq(s.Labels, ",") {
+				name, value, _ := strings.Cut(pair, "=")
+				switch name {
+				case "kind":
+					kind = telemetry.ClockKind(value)
+				case "resolution":
+					if d, err := time.ParseDuration(value); err == nil {
+						resolution = int64(d)
+					}
+				}
+			}
+			if resolution == 0 {
+				resolution = int64(time.Millisecond)
+				if kind == telemetry.ClockDate {
+					resolution = int64(time.Second)
+				}
+			}
+		}
+		o.kind, o.resolution = append(o.kind, kind), append(o.resolution, resolution)
+	}
+}
+
+// observe takes a clock reading of a source.
+func (o *observer) observe(offset *clock.Offset, s *signal.Sample) {
+	if !(s.Value > 0 && s.Value < 1e10) { // up to the year 2286
+		return
+	}
+	whole, part := math.Modf(s.Value)
+	stamp := int64(whole)*1e9 + int64(part*1e9)
+	switch o.kind[s.Series] {
+	case telemetry.ClockDate, telemetry.ClockTime:
+		offset.Observe(s.Start, s.End, stamp, o.resolution[s.Series])
+	case telemetry.ClockSample:
+		offset.ObserveAtLeast(s.End, stamp)
+	}
+}
+
+// survey looks at all samples once, twice where sources have times of their own:
+// their clocks must be known before anything else.
+func newSurvey(in *Input) *survey {
+	v := &survey{in: in, origins: make([]origin, len(in.Sources))}
+	for i := range in.Sources {
+		v.origin(i).shift = in.Sources[i].OwnTimes
+	}
+	var o observer
+	clocks := func() {
+		for batch := range in.Samples.All() {
+			o.know(in.Samples.Series())
+			for i := range batch {
+				s := &batch[i]
+				if o.kind[s.Series] != "" {
+					o.observe(v.origin(in.Samples.Series()[s.Series].Source).offset, s)
+				}
+			}
+		}
+	}
+	own := slices.ContainsFunc(in.Sources, func(s Source) bool { return s.OwnTimes })
+	if own {
+		clocks()
+	}
+	for batch := range in.Samples.All() {
+		series := in.Samples.Series()
+		o.know(series)
+		for len(v.tracks) < len(series) {
+			v.tracks = append(v.tracks, track{})
+		}
+		for i := range batch {
+			s := &batch[i]
+			d := &series[s.Series]
+			g := v.origin(d.Source)
+			if o.kind[s.Series] != "" {
+				if !own {
+					o.observe(g.offset, s)
+				}
+				continue
+			}
+			if d.Signal == signal.None {
+				continue
+			}
+			v.add(g, d, s)
+		}
+	}
+	v.series = in.Samples.Series()
+	for i := range v.origins {
+		v.origins[i].end()
+	}
+	return v
+}
+
+// origin returns the source of index i.
+func (v *survey) origin(i int) *origin {
+	for len(v.origins) <= i {
+		v.origins = append(v.origins, origin{})
+	}
+	g := &v.origins[i]
+	if g.offset == nil {
+		g.offset = clock.NewOffset(v.in.Start)
+	}
+	return g
+}
+
+// at returns when the value of a sample held, in ns of the run's clock.
+func (g *origin) at(s *signal.Sample) int64 {
+	t := s.Start + (s.End-s.Start)/2
+	if g.shift && s.Start == s.End {
+		if offset, _, ok := g.offset.At(t); ok {
+			return t - offset
+		}
+	}
+	return t
+}
+
+func (v *survey) add(g *origin, d *signal.Series, s *signal.Sample) {
+	t := g.at(s)
+	if !v.any || t < v.first {
+		v.first = t
+	}
+	if !v.any || t > v.last {
+		v.last = t
+	}
+	v.any = true
+	v.behind = max(v.behind, v.last-t)
+	k := &v.tracks[s.Series]
+	if d.Field == signal.TotalBucket || d.Field == signal.TotalSum {
+		k.n++ // what holds for the count of a distribution holds for all of it
+		return
+	}
+	if d.Signal == signal.EngineStart {
+		g.started(d.Labels, t, s.Value)
+	}
+	before := k.changed
+	k.add(t, s.Value)
+	if g.shift && s.Start == s.End {
+		g.own = true
+		return // its readings are not the scraper's
+	}
+	if !g.any || t > g.tick {
+		g.end()
+		g.any, g.tick, g.changed = true, t, false
+	}
+	if k.changed > before && d.Signal.Def().Group != signal.Scrape {
+		g.changed = true
+	}
+}
+
+// end takes the reading that is under way into account.
+func (g *origin) end() {
+	if !g.any {
+		return
+	}
+	v := g.ticks.value
+	if g.changed {
+		v++
+	}
+	if n := g.ticks.n; n > 0 && (n < 3 || float64(g.tick-g.ticks.last) > late*float64(max(g.ticks.between.median(), g.ticks.before))) {
+		g.gaps = append(g.gaps, gapOf{g.ticks.last, g.tick})
+		if len(g.gaps) > keptGaps {
+			g.gaps = g.gaps[:keptGaps]
+			g.moreGaps++
+		}
+	}
+	g.ticks.add(g.tick, v)
+}
+
+// started notes the start time that a server states: another one is a restart.
+func (g *origin) started(labels string, t int64, v float64) {
+	if g.starts == nil {
+		g.starts = make(map[string]float64)
+	}
+	before, known := g.starts[labels]
+	g.starts[labels] = v
+	if known && math.Abs(v-before) > 1 && (len(g.restarts) == 0 || g.restarts[len(g.restarts)-1] < t) {
+		g.restarts = append(g.restarts, t)
+	}
+}
+
+// restarted says whether the source started anew after one reading and not after
+// another.
+func (g *origin) restarted(after, upTo int64) bool {
+	i, _ := slices.BinarySearch(g.restarts, after+1)
+	return i < len(g.restarts) && g.restarts[i] <= upTo
+}
+
+// usual returns the usual time between readings of a series.
+func (v *survey) usual(series int32) int64 {
+	k := &v.tracks[series]
+	if m := k.between.median(); m > 0 {
+		return m
+	}
+	if m := v.origins[v.series[series].Source].ticks.between.median(); m > 0 {
+		return m
+	}
+	return int64(time.Second) // one reading only: what is asked for by default
+}
+
+// updates returns how often the value of a series is renewed: by its own changes
+// or, where those tell nothing, by those of all values of its source.
+func (v *survey) updates(series int32) updates {
+	k := &v.tracks[series]
+	if u := findPeriod(k.changes, v.usual(series)); u.period > 0 {
+		return u
+	}
+	return v.origins[v.series[series].Source].updates()
+}
+
+// missing returns the gaps, now that the usual time between readings is known, and
+// how many there were.
+func (g *origin) missing() (gaps []gapOf, count int64) {
+	for _, x := range g.gaps {
+		if float64(x.to-x.from) > late*float64(g.ticks.between.median()) {
+			gaps = append(gaps, x)
+		}
+	}
+	return gaps, int64(len(gaps)) + g.moreGaps
+}
+
+// updates returns how often the source renews what it states.
+func (g *origin) updates() updates {
+	return findPeriod(g.ticks.changes, g.ticks.between.median())
+}
