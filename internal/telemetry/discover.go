@@ -451,8 +451,8 @@ func (d *Discovery) settle(all []probed) {
 	pages := map[[sha256.Size]byte]bool{}
 	urls := map[string]bool{}
 	for _, p := range all {
-		if p.refused || urls[p.URL] || !p.Own && p.State == StateAbsent {
-			continue
+		if p.refused || urls[p.URL] || !p.Own && p.State != StateOK && p.State != StateAuthFailed {
+			continue // something else listens at a port that was only tried
 		}
 		if p.State == StateOK && len(p.Sources) > 0 {
 			if pages[p.digest] {
@@ -480,7 +480,7 @@ func (d *Discovery) settle(all []probed) {
 }
 
 // sameOrigin drops pages of the target's own origin that repeat the sources of one before, as /metrics
-// and /v1/metrics of one server do, and absent pages where one was found.
+// and /v1/metrics of one server do, and what is no page where one was found.
 func (d *Discovery) sameOrigin() {
 	found := map[string][]string{} // origin to sources
 	for _, f := range d.Found {
@@ -490,7 +490,7 @@ func (d *Discovery) sameOrigin() {
 			}
 		}
 	}
-	absent := map[string]bool{}
+	said := map[string]bool{}
 	d.Found = slices.DeleteFunc(d.Found, func(f Found) bool {
 		u, err := url.Parse(f.URL)
 		if err != nil || !f.Own {
@@ -505,12 +505,12 @@ func (d *Discovery) sameOrigin() {
 			}
 			found[o] = append(found[o], key)
 			return false
-		case len(found[o]) > 0:
-			return f.State != StateOK && f.State != StateAuthFailed
-		case absent[o]:
+		case f.State == StateOK:
+			return false
+		case len(found[o]) > 0 || said[o+string(f.State)]:
 			return true // one line says it
 		default:
-			absent[o] = f.State == StateAbsent
+			said[o+string(f.State)] = true
 			return false
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ const (
 	DefaultTimeout = 10 * time.Second
 	// edgeTimeout bounds the readings before and after a run, which somebody waits for.
 	edgeTimeout = 5 * time.Second
+	// lastTry bounds the reading after a run of an endpoint that has never given anything.
+	lastTry = time.Second
 	// MaxTargets bounds the endpoints of a Scraper.
 	MaxTargets = 4096
 
@@ -108,15 +111,15 @@ type Config struct {
 
 // Scraper reads endpoints on one fixed grid: at multiples of the period since the start of the run's clock, whatever a
 // reading takes, so that all sources are sampled at the same instants. One that is late leaves
-// points out and is never caught up on. It has one goroutine per endpoint and reads each page by its own,
-// one page after the other, so that it never takes more than one processor from the load.
+// points out and is never caught up on. It has one goroutine per endpoint, and parses pages on a quarter of the
+// processors at most, one at a time on a small machine: the load comes first, and when a page was fetched is known before.
 //
 // Call Baseline, Start, Final and Close in this order; Start alone does as well.
 type Scraper struct {
 	cfg     Config
 	sources []*source
 	connect connect
-	parsing chan struct{} // held while a page is parsed
+	parsing chan struct{} // of those that parse a page
 
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -234,7 +237,7 @@ func New(cfg Config) (*Scraper, error) {
 	if cfg.MaxSeries <= 0 {
 		cfg.MaxSeries = DefaultMaxSeries
 	}
-	s := &Scraper{cfg: cfg, parsing: make(chan struct{}, 1)}
+	s := &Scraper{cfg: cfg, parsing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4))}
 	for i, t := range cfg.Targets {
 		if t.Kind == "" {
 			t.Kind = KindPage
@@ -336,7 +339,11 @@ func (s *Scraper) once(ctx context.Context, last bool) {
 			}); ok && last {
 				f.settle(ctx)
 			}
-			src.read(ctx, min(s.cfg.Timeout, edgeTimeout), last)
+			timeout := min(s.cfg.Timeout, edgeTimeout)
+			if last && src.state() != StateOK {
+				timeout = min(timeout, lastTry)
+			}
+			src.read(ctx, timeout, last)
 		})
 	}
 	group.Wait()
@@ -384,6 +391,12 @@ func gridAfter(now, period int64) int64 {
 		n--
 	}
 	return (n + 1) * period
+}
+
+func (src *source) state() State {
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	return src.info.State
 }
 
 func (src *source) skipped(n int64) {
@@ -694,6 +707,9 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 	if info.Timestamps > 0 {
 		r.ownTimes = true
 		r.clock(ClockSample, &f, info.Newest, 1e6)
+	}
+	if len(r.sources) == 0 && info.Series > 0 {
+		r.problem(0, "no table knows any name on this page", 1)
 	}
 	if p.every < pythonEvery && !p.warned && r.cost-r.rtt > int64(p.every)/10 {
 		p.warned = true
