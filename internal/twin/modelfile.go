@@ -259,6 +259,8 @@ type hfConfig struct {
 	HybridPattern []int `json:"hybrid_layer_pattern"`
 	WindowKVHeads int   `json:"swa_num_key_value_heads"`
 	NoRopeLayers  []int `json:"no_rope_layers"`
+	// AttnTypes has a 0 for layers of linear attention (MiniMax).
+	AttnTypes []int `json:"attn_type_list"`
 
 	QueryRank  int `json:"q_lora_rank"`
 	KVRank     int `json:"kv_lora_rank"`
@@ -374,7 +376,13 @@ func parseConfig(data []byte) (*Model, error) {
 	m.ExpertsOnly = kind == "gpt_oss" || kind == "kimi_k2" || kind == "kimi_k25"
 
 	missing := c.missing(f, m)
+	strange, err := c.strangeLayers(data)
+	if err != nil {
+		return nil, fmt.Errorf("architecture %s: %w", name, err)
+	}
 	switch {
+	case strange != "":
+		return nil, fmt.Errorf("architecture %s: the file has %s, and there is no step model for layers of linear attention or of state spaces; known are %s", name, strange, knownArchitectures())
 	case !known && len(missing) > 0:
 		return nil, fmt.Errorf("architecture %s: no step model for it, and the file has no %s; known are %s", name, strings.Join(missing, ", "), knownArchitectures())
 	case !known:
@@ -422,6 +430,49 @@ func (c *hfConfig) missing(f architecture, m *Model) []string {
 		need("intermediate_size", c.Width)
 	}
 	return missing
+}
+
+// stateFields are fields of models some of whose layers keep a state of fixed size
+// instead of keys and values (Qwen3-Next, Jamba, Nemotron-H, Kimi Linear, MiniMax-01,
+// Falcon-H1, Mamba): the step model would take all for attention.
+var stateFields = []string{
+	"attn_layer_period", "full_attention_interval", "hybrid_override_pattern", "layers_block_type", "linear_attn_config", "linear_num_key_heads",
+	"linear_num_value_heads", "mamba_d_state", "mamba_d_ssm", "mamba_num_heads", "ssm_cfg", "ssm_state_size", "state_size", "rnn_state_size",
+}
+
+// strangeLayers names what says that some layers are none that there is a step model
+// for. The error is of a list of layers that has not one kind for each.
+func (c *hfConfig) strangeLayers(data []byte) (string, error) {
+	var all struct {
+		Fields map[string]json.RawMessage `json:"text_config"`
+	}
+	var outer map[string]json.RawMessage
+	_ = json.Unmarshal(data, &outer) // it was read before
+	_ = json.Unmarshal(data, &all)
+	for _, name := range stateFields {
+		for _, fields := range []map[string]json.RawMessage{outer, all.Fields} {
+			if v, ok := fields[name]; ok && string(v) != "null" {
+				return name, nil
+			}
+		}
+	}
+	if i := slices.Index(c.AttnTypes, 0); i >= 0 {
+		return fmt.Sprintf("linear attention in layer %d (attn_type_list)", i), nil
+	}
+	for _, kind := range c.LayerTypes {
+		if !slices.Contains([]string{"full_attention", "sliding_attention", "chunked_attention", "attention"}, kind) {
+			return fmt.Sprintf("layers of kind %q (layer_types)", kind), nil
+		}
+	}
+	for _, list := range []struct {
+		name string
+		n    int
+	}{{"layer_types", len(c.LayerTypes)}, {"hybrid_layer_pattern", len(c.HybridPattern)}, {"attn_type_list", len(c.AttnTypes)}} {
+		if list.n != 0 && c.Layers > 0 && list.n != c.Layers {
+			return "", fmt.Errorf("%s has %d entries for num_hidden_layers %d", list.name, list.n, c.Layers)
+		}
+	}
+	return "", nil
 }
 
 // windows finds the layers that see only a window.
