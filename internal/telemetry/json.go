@@ -13,7 +13,11 @@ import (
 // maxDepth bounds the nesting of JSON that is looked into.
 const maxDepth = 16
 
-// decodeJSON reads a page of JSON objects: one, several after each other, or a list of them.
+// maxElements bounds the steps that one page may hold: engines keep some thousands until they are read.
+const maxElements = 20_000
+
+// decodeJSON reads a page of JSON objects: one, several after each other, or a list of them. What is beyond
+// maxElements is left unread.
 func decodeJSON(body []byte) (elements []map[string]any, ok bool) {
 	b := bytes.TrimLeft(body, " \t\r\n\ufeff")
 	// The exposition format may begin with a brace too: {"name.with.dots",label="x"} 1.
@@ -21,24 +25,38 @@ func decodeJSON(body []byte) (elements []map[string]any, ok bool) {
 		return nil, false
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
-	for {
-		var v any
-		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+	for len(elements) < maxElements {
+		if b[0] != '[' {
+			var m map[string]any
+			if err := d.Decode(&m); errors.Is(err, io.EOF) {
+				return elements, true
+			} else if err != nil {
+				return nil, false
+			}
+			elements = append(elements, m)
+			continue
+		}
+		if tok, err := d.Token(); errors.Is(err, io.EOF) {
 			return elements, true
-		} else if err != nil {
+		} else if err != nil || tok != json.Delim('[') {
 			return nil, false
 		}
-		switch x := v.(type) {
-		case map[string]any:
-			elements = append(elements, x)
-		case []any:
-			for _, e := range x {
-				if m, ok := e.(map[string]any); ok {
-					elements = append(elements, m)
-				}
+		for d.More() && len(elements) < maxElements {
+			var v any
+			if err := d.Decode(&v); err != nil {
+				return nil, false
+			}
+			if m, ok := v.(map[string]any); ok {
+				elements = append(elements, m)
+			}
+		}
+		if len(elements) < maxElements {
+			if _, err := d.Token(); err != nil {
+				return nil, false
 			}
 		}
 	}
+	return elements, true
 }
 
 // readJSON reads the elements of a JSON page: gauges are those of the last one, counters and
@@ -84,6 +102,9 @@ func (r *Reader) readJSON(elements []map[string]any, start, end int64, sink sign
 		return r.info, fmt.Errorf("%w: JSON of which no table knows anything", ErrNotAPage)
 	}
 	r.info.NaN, r.info.New, r.info.Restarts = total.NaN, total.New, 0
+	if len(elements) == maxElements {
+		r.problem(0, fmt.Sprintf("%d steps or more: what is beyond was left out", maxElements))
+	}
 	r.samples = r.samples[:0]
 	for i := range r.plan {
 		r.out(&r.plan[i], 0, start, end, sink)

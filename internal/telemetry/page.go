@@ -46,6 +46,9 @@ func parsePage(body []byte, openMetrics bool, t taker) (err error) {
 	}()
 	// The parser may append a line end: full capacity makes that a copy, not a write into the caller's memory.
 	body = body[:len(body):len(body)]
+	if longLine(body) {
+		return errMalformed
+	}
 	var p textparse.Parser
 	if openMetrics {
 		p = textparse.NewOpenMetricsParser(body, labels.NewSymbolTable())
@@ -74,6 +77,21 @@ func parsePage(body []byte, openMetrics bool, t taker) (err error) {
 	}
 }
 
+// maxLine bounds one line: no server writes such, and the strict parser puts all of a line that it cannot read into an error.
+const maxLine = 64 << 10
+
+// longLine says whether a line of the page is longer than any may be.
+func longLine(body []byte) bool {
+	for len(body) > maxLine {
+		i := bytes.LastIndexByte(body[:maxLine], '\n')
+		if i < 0 {
+			return true
+		}
+		body = body[i+1:]
+	}
+	return false
+}
+
 // nanos turns unix seconds into ns, 0 for what cannot be a time of this era.
 func nanos(s float64) int64 {
 	if !(s > 0) || s > 1e10 {
@@ -100,6 +118,10 @@ func scanPage(body []byte, openMetrics bool, t taker) {
 		l.number++
 		text = bytes.Trim(text, " \t\r")
 		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		if len(text) > maxLine {
+			t.malformed(l.number, text, fmt.Sprintf("a line of %d bytes", len(text)))
 			continue
 		}
 		if why := scanLine(text, unit, &l); why != "" {
@@ -201,9 +223,12 @@ const maxLabels = 256
 // parseSeries reads a name with labels; the strings are copies.
 func parseSeries(text string) (name string, lset []Label, ok bool) {
 	name, rest, braces := strings.Cut(text, "{")
-	name = strings.TrimRight(name, " \t")
+	name = strings.Trim(name, " \t")
+	if name != "" && !bareName(name) {
+		return "", nil, false
+	}
 	if !braces {
-		return name, nil, goodName(name)
+		return name, nil, bareName(name)
 	}
 	for {
 		rest = strings.TrimLeft(rest, " \t,")
@@ -226,7 +251,7 @@ func parseSeries(text string) (name string, lset []Label, ok bool) {
 				return "", nil, false
 			}
 			label, rest = strings.TrimRight(rest[:i], " \t"), rest[i:]
-			if !goodName(label) {
+			if !bareName(label) {
 				return "", nil, false
 			}
 		}
@@ -245,12 +270,20 @@ func parseSeries(text string) (name string, lset []Label, ok bool) {
 			return "", nil, false
 		}
 	}
-	return strings.Clone(name), lset, goodName(name)
+	return strings.Clone(name), lset, name != "" && utf8.ValidString(name)
 }
 
-// goodName says whether s can be a name: any text that is no mark of the format.
-func goodName(s string) bool {
-	return s != "" && utf8.ValidString(s) && !strings.ContainsAny(s, "{}\"=, \t\n#") && (s[0] < '0' || s[0] > '9')
+// bareName says whether s can be a name without quotes.
+func bareName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c == ':':
+		case i > 0 && c >= '0' && c <= '9':
+		default:
+			return false
+		}
+	}
+	return s != ""
 }
 
 // unquote reads a quoted string from the beginning of s; escapes other than \n, \" and \\ stand for themselves.

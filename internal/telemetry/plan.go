@@ -801,21 +801,19 @@ func (o *output) judge(v float64) {
 	}
 }
 
-// nameIndex says which names of series any of the tables may read.
+// nameIndex says which names of series a table may read.
 type nameIndex struct {
 	exact    map[string]bool
 	prefixes []string
 }
 
-func newNameIndex(sources []*sourceState) *nameIndex {
-	x := &nameIndex{exact: map[string]bool{}}
-	for _, st := range sources {
-		for _, f := range st.table.Families() {
-			if f.Prefix {
-				x.prefixes = append(x.prefixes, f.Name)
-			} else {
-				x.exact[f.Name] = true
-			}
+func newNameIndex(t *Table) nameIndex {
+	x := nameIndex{exact: map[string]bool{}}
+	for _, f := range t.Families() {
+		if f.Prefix {
+			x.prefixes = append(x.prefixes, f.Name)
+		} else {
+			x.exact[f.Name] = true
 		}
 	}
 	return x

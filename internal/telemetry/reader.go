@@ -131,7 +131,6 @@ type Reader struct {
 	sources []*sourceState
 	active  []*sourceState
 	names   map[string]*nameInfo
-	index   *nameIndex
 
 	byText map[string]ref
 	byKey  map[string]*series
@@ -172,7 +171,6 @@ func NewReader(o Options) *Reader {
 			r.sources = append(r.sources, &sourceState{table: t})
 		}
 	}
-	r.index = newNameIndex(r.sources)
 	return r
 }
 
@@ -345,8 +343,9 @@ func (r *Reader) meet(text, name string, lset []Label) ref {
 func (r *Reader) name(name string) *nameInfo {
 	info := r.names[name]
 	if info == nil {
-		info = &nameInfo{relevant: r.index.relevant(name)}
+		info = &nameInfo{}
 		for _, st := range r.sources {
+			info.relevant = info.relevant || st.table.index.relevant(name)
 			for i := range st.table.Detect {
 				if sel := &st.table.Detect[i]; sel.matchesName(name) {
 					info.detect = append(info.detect, detection{st, sel, false})

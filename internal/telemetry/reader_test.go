@@ -275,6 +275,11 @@ vllm:kv_cache_usage_perc{engine="0"} 0x10
 	if !strings.Contains(got.Info.Problems[0].Text, "this is no sample") {
 		t.Errorf("%q does not show the line", got.Info.Problems[0].Text)
 	}
+	// No line is read that is longer than any may be.
+	got, err = ReadPage([]byte("vllm:num_requests_waiting{engine=\"0\",x=\""+strings.Repeat("x", 100_000)+"\"} 5\n"+page), "")
+	if err != nil || got.Info.Malformed != 9 || len(got.Signals) != 2 || !strings.Contains(got.Info.Problems[0].Text, "bytes") {
+		t.Errorf("%v %+v", err, got)
+	}
 	// A megabyte of nonsense is not a megabyte of problems.
 	got, err = ReadPage([]byte(page+strings.Repeat("nonsense without end\n", 50_000)), "")
 	if err != nil || got.Info.Malformed != 50_008 || len(got.Info.Problems) > maxProblems {
@@ -585,6 +590,38 @@ func TestScannerAgreesWithParser(t *testing.T) {
 	}
 }
 
+// The same of pages put together from scraps, valid by chance.
+func TestScannerAgreesWithParserOnScraps(t *testing.T) {
+	scraps := []string{
+		"a", "b:c", "le", "{", "}", "=", `"`, `"x"`, `"a\"b"`, ",", " ", "\t", "1", "2.5", "NaN", "+Inf", "-Inf", "inf", "1e3", "0x1p2", "1_0", "#", "# ", "\n", "\n", "\r",
+		"\\", `{a="b"}`, " 1\n", " 1 2\n", "é", "\xff", "# HELP a b\n", "# TYPE a gauge\n", "# EOF\n", `{"q.r"}`, "{\"q.r\",a=\"b\"} 3\n", "\x00", ".", "-", "1e400", " # {a=\"b\"} 1\n",
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	taken := 0
+	for range 100_000 {
+		var page []byte
+		for range 1 + rng.IntN(9) {
+			page = append(page, scraps[rng.IntN(len(scraps))]...)
+		}
+		openMetrics := rng.IntN(4) == 0
+		var strict, tolerant sampleLines
+		if looksLike(page) != "" || parsePage(page, openMetrics, &strict) != nil {
+			continue
+		}
+		// The parser also takes lines without a space before the value.
+		if scanPage(page, openMetrics, &tolerant); tolerant.bad > 0 {
+			continue
+		}
+		taken++
+		if d := cmp.Diff(strict.got, tolerant.got); d != "" {
+			t.Fatalf("%q (-parser +scanner)\n%s", page, d)
+		}
+	}
+	if taken < 1000 {
+		t.Errorf("only %d pages were valid", taken)
+	}
+}
+
 // sampleLines keeps what a parser says, as text.
 type sampleLines struct {
 	got  []string
@@ -597,7 +634,11 @@ func (l *sampleLines) take(x *line) bool {
 	if math.IsNaN(x.value) {
 		v = "NaN"
 	}
-	l.got = append(l.got, fmt.Sprintf("%s %s %d", x.series, v, x.stamp))
+	name, labels, ok := parseSeries(string(x.series))
+	if !ok {
+		l.bad++
+	}
+	l.got = append(l.got, fmt.Sprintf("%q %q %s %d", name, labels, v, x.stamp))
 	return l.full == 0 || len(l.got) < l.full
 }
 
@@ -755,6 +796,11 @@ signals:
 	})
 	if infos[1].Series != 0 || infos[2].Series != 9 {
 		t.Errorf("%+v", infos)
+	}
+	// A page of more steps than any engine keeps is cut off.
+	_, infos = read(t, Options{Tables: []*Table{x}}, "["+strings.Repeat(`{"iter":1},`, 2*maxElements)+`{"iter":1}]`)
+	if len(infos[0].Problems) != 1 {
+		t.Errorf("%+v", infos[0])
 	}
 	// The same table never reads text.
 	if b, _ := read(t, Options{Tables: []*Table{x}}, "iter 1\nms 5\n"); len(b.series) != 0 {

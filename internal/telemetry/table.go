@@ -85,8 +85,9 @@ type Table struct {
 	// Note is what else a reader of the figures should know.
 	Note string `yaml:"note"`
 
-	ways []compiledWays       // in the order of signal.ID
-	doc  *strictyaml.Document // where things were written, until finish
+	ways  []compiledWays       // in the order of signal.ID
+	index nameIndex            // of Families
+	doc   *strictyaml.Document // where things were written, until finish
 }
 
 // compiledWays are the ways of one signal.
@@ -240,7 +241,10 @@ func LoadTable(name string, data []byte) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, t.finish(Lookup)
+	if err := t.finish(Lookup); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // parseTable reads the fields of one table.
@@ -337,6 +341,7 @@ func (t *Table) finish(lookup func(source string) *Table) error {
 		c.errs.Sort()
 		return fmt.Errorf("read table: %w", c.errs)
 	}
+	t.index = newNameIndex(t)
 	return nil
 }
 
