@@ -92,39 +92,6 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// FuzzTable reads any table, and with a table that is one any page.
-func FuzzTable(f *testing.F) {
-	f.Add([]byte("source: x\ndetect: a*\nsignals:\n  power: {from: a, factor: 0.5}\n  ttft: b, c\n"), []byte("a 1\nb_sum 2\nb_count 3\n"))
-	f.Add([]byte("source: x\nformat: json\ndetect: a\nlike: vllm\nalias: {from: a, to: b}\nsignals: {power: {sum: [a, b], less: c, labels: d, mask: \"3\"}}\n"), []byte(`{"a":1}`))
-	f.Add([]byte("source: x\ndetect: a{b=~\"c|d\"}\nrepeats: e\nkeep: {g: h}\nraw: a*\nsignals: {energy: {total: a, count: b, keep: g}}\n"), []byte("a{b=\"c\"} 1\n"))
-	for _, t := range Builtin()[:3] {
-		data, err := tableFiles.ReadFile("tables/" + t.Source + ".yaml")
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data, readFile(f, "llamacpp.prom"))
-	}
-	f.Fuzz(func(t *testing.T, text, page []byte) {
-		x, err := LoadTable("x.yaml", text)
-		if err != nil {
-			if x != nil || err.Error() == "" {
-				t.Errorf("%v with an error %q", x, err)
-			}
-			return
-		}
-		for _, s := range x.Families() {
-			if s.Name == "" && !s.Prefix {
-				t.Error("a family without a name")
-			}
-		}
-		r, sink := NewReader(Options{Tables: []*Table{x}}), &auditor{t: t, seen: map[signal.Series]bool{}}
-		for range 2 {
-			_, _ = r.Read(page, "", 0, 1, sink)
-		}
-		r.Missing()
-	})
-}
-
 func FuzzSelector(f *testing.F) {
 	for _, s := range []string{"a", "a_*", `a{b="c"}`, `a{b!="c",d=~"e|f", g!~"h.*" , }`, "vllm:*", `a{b="\"\\\n"}`, "{", `a{b=`, "*", `a{="x"}`, `a{b=~"("}`} {
 		f.Add(s)

@@ -125,8 +125,11 @@ func matcher(in string) (Matcher, string, error) {
 	}
 	if strings.HasSuffix(m.Op, "~") {
 		// RE2: linear in the value, whatever the pattern.
-		if m.re, err = regexp.Compile("^(?s:" + m.Value + ")$"); err != nil {
+		if _, err := regexp.Compile(m.Value); err != nil {
 			return Matcher{}, "", fmt.Errorf("label %s: want a regular expression: %w", m.Label, err)
+		}
+		if m.re, err = regexp.Compile("^(?s:" + m.Value + ")$"); err != nil {
+			return Matcher{}, "", fmt.Errorf("label %s: want a shorter regular expression: %w", m.Label, err)
 		}
 	}
 	return m, in[len(quoted):], nil
