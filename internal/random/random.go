@@ -37,8 +37,13 @@ func Derive(seed uint64, labels ...uint64) uint64 {
 
 // Stream returns the generator of the stream with the given seed.
 func Stream(seed uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, mix(seed^golden)))
+	src := new(rand.PCG)
+	Seed(src, seed)
+	return rand.New(src)
 }
+
+// Seed makes src the source of the stream with the given seed, from its beginning.
+func Seed(src *rand.PCG, seed uint64) { src.Seed(seed, mix(seed^golden)) }
 
 // User returns the generator of one user under seed. It depends on the two
 // alone.

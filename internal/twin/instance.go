@@ -13,7 +13,7 @@ const maxPieces = 8
 // instance is one replica in virtual time.
 type instance struct {
 	wake
-	engine *Engine
+	engine Engine
 	liner  Liner
 	index  int
 	desk   desk
@@ -178,7 +178,7 @@ func (in *instance) turn(d *driver) {
 
 // begin begins as many steps as are sure to follow each other.
 func (in *instance) begin(d *driver) {
-	e := in.engine
+	e := &in.engine
 	start := in.free
 	in.take(start)
 	length, ok := e.Begin(start)
@@ -234,7 +234,7 @@ func (in *instance) begin(d *driver) {
 
 // end ends the steps under way.
 func (in *instance) end(d *driver) {
-	e := in.engine
+	e := &in.engine
 	in.stepping = false
 	var n int64
 	for i := in.plan; i < len(in.pieces); i++ {
@@ -307,7 +307,7 @@ func (in *instance) settle(now int64) {
 
 // prune drops the pieces that no sequence's answer reaches back to.
 func (in *instance) prune() {
-	e := in.engine
+	e := &in.engine
 	oldest := e.tick + 1
 	look := func(q *Seq) {
 		if len(q.runs) > 0 {

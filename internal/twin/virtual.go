@@ -40,6 +40,12 @@ type Population interface {
 	Session(step uint32, session uint64) workload.Machine
 }
 
+// Reuser is a Population that can make the machine of a session, as Session does,
+// in the memory of one of its machines that nobody calls any more.
+type Reuser interface {
+	Reuse(old workload.Machine, step uint32, session uint64) workload.Machine
+}
+
 // Sink receives every request when it has ended, in order of time. f and what it
 // refers to is valid only until Record returns.
 type Sink interface{ Record(f *Finished) }
@@ -149,6 +155,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 		return nil, err
 	}
 	d := &driver{cfg: cfg, ctx: ctx, slots: cfg.MaxInFlight}
+	d.reuser, _ = cfg.Population.(Reuser)
 	n := cfg.Cluster.Config.Replicas
 	var err error
 	if d.router, err = NewRouter(cfg.Router, n); err != nil {
@@ -165,7 +172,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 			return nil, err
 		}
 		in := &d.instances[i]
-		*in = instance{engine: e, liner: liner, index: i, desk: newDesk(cfg.Cluster.Stages)}
+		*in = instance{engine: *e, liner: liner, index: i, desk: newDesk(cfg.Cluster.Stages)}
 		in.wake.instance = in
 	}
 	for i := range cfg.Steps {
@@ -213,9 +220,11 @@ type driver struct {
 	res       Prediction
 
 	step *stepRun
-	// idle are sessions of earlier requests of an open loop, to be used again.
-	idle []*session
-	next uint64 // the next request's number
+	// sessions are all that there ever were; idle are those that have left, to be
+	// used again.
+	sessions, idle []*session
+	reuser         Reuser // nil when machines are not used again
+	next           uint64 // the next request's number
 	// soft is set when nothing new may be started.
 	soft      bool
 	stoppedAt int64
@@ -239,8 +248,8 @@ type driver struct {
 // stepRun is the step under way.
 type stepRun struct {
 	res StepResult
-	// live are the sessions at work.
-	live []*session
+	// live is the number of sessions at work.
+	live int
 	// left counts the requests that the window may still have.
 	left    int64
 	lastEnd int64
@@ -265,7 +274,6 @@ type session struct {
 	machine workload.Machine
 	action  workload.Action
 	state   sessionState
-	live    int // its place in stepRun.live
 	user    uint32
 
 	// Of the request.
@@ -287,9 +295,10 @@ type session struct {
 type sessionState uint8
 
 const (
-	acting   sessionState = iota
-	sleeping              // until a request is due, or a wait is over
-	queued                // for a slot
+	away sessionState = iota // not at work
+	acting
+	sleeping // until a request is due, or a wait is over
+	queued   // for a slot
 	sent
 	refusing // the refusal is under way
 	leaving  // on the way back from the engine
@@ -315,16 +324,16 @@ func (d *driver) run(index uint32) {
 	if s.res.SteadyEnd != math.MaxInt64 {
 		d.cutAt(s.res.SteadyEnd)
 	}
-	for i := range uint32(c.Users) {
-		d.enter(d.cfg.Population.User(index, i), i)
+	users := make([]*session, c.Users)
+	for i := range users {
+		users[i] = d.enter(uint32(i))
+		users[i].machine = d.cfg.Population.User(index, uint32(i))
 	}
-	if c.Users > 0 {
-		// After all have entered: what the first does may end the step.
-		for _, u := range append([]*session(nil), s.live...) {
-			d.act(u, u.machine.Start(s.res.Start))
-		}
+	// After all have entered: what the first does may end the step.
+	for _, u := range users {
+		d.act(u, u.machine.Start(s.res.Start))
 	}
-	for len(s.live) > 0 || s.coming || s.due.len() > 0 {
+	for s.live > 0 || s.coming || s.due.len() > 0 {
 		if d.events++; d.events%contextEvery == 0 && d.ctx.Err() != nil {
 			d.stop(Interrupted, "interrupted")
 			d.cutLive(record.Cancelled)
@@ -403,14 +412,14 @@ func (d *driver) stop(why StopReason, message string) {
 	d.cutAt(d.now)
 	d.waiters, s.due, s.held = fifo{}, fifo{}, false
 	// Who sleeps will not send any more, who waits for a slot gets none.
-	for _, u := range append([]*session(nil), s.live...) {
+	for _, u := range d.sessions {
 		switch u.state {
 		case sleeping:
 			d.agenda.remove(&u.wake)
 			d.leave(u)
 		case queued:
 			d.unsent(u, record.Cancelled)
-		case acting, sent, refusing, leaving:
+		case away, acting, sent, refusing, leaving:
 		}
 	}
 }
@@ -432,43 +441,37 @@ func (d *driver) cut() {
 }
 
 func (d *driver) cutLive(status record.Status) {
-	s := d.step
-	d.waiters, s.due, s.held = fifo{}, fifo{}, false
-	for _, u := range append([]*session(nil), s.live...) {
+	d.waiters, d.step.due, d.step.held = fifo{}, fifo{}, false
+	for _, u := range d.sessions {
 		switch u.state {
 		case sent, refusing, leaving:
 			d.abandon(u, status)
 		case queued:
 			d.unsent(u, status)
-		case acting, sleeping:
+		case away, acting, sleeping:
 		}
 	}
 }
 
-// enter makes a machine's session.
-func (d *driver) enter(m workload.Machine, user uint32) *session {
+// enter begins a session, whose machine may be one that has ended.
+func (d *driver) enter(user uint32) *session {
 	var u *session
 	if n := len(d.idle); n > 0 {
 		u, d.idle = d.idle[n-1], d.idle[:n-1]
 	} else {
 		u = new(session)
 		u.wake.session = u
+		d.sessions = append(d.sessions, u)
 	}
-	u.machine, u.user, u.state = m, user, acting
-	u.live = len(d.step.live)
-	d.step.live = append(d.step.live, u)
+	u.user, u.state = user, acting
+	d.step.live++
 	return u
 }
 
 // leave ends a session.
 func (d *driver) leave(u *session) {
-	s := d.step
-	last := len(s.live) - 1
-	moved := s.live[last]
-	s.live[u.live], moved.live = moved, u.live
-	s.live[last] = nil
-	s.live = s.live[:last]
-	u.machine = nil
+	u.state = away
+	d.step.live--
 	d.idle = append(d.idle, u)
 }
 
@@ -947,9 +950,13 @@ func (d *driver) arrive() {
 	s.drawn++
 	at := d.now
 	d.nextArrival()
-	m := d.cfg.Population.Session(s.res.Index, n)
-	a := m.Start(at)
-	u := d.enter(m, uint32(n))
+	u := d.enter(uint32(n))
+	if u.machine != nil && d.reuser != nil {
+		u.machine = d.reuser.Reuse(u.machine, s.res.Index, n)
+	} else {
+		u.machine = d.cfg.Population.Session(s.res.Index, n)
+	}
+	a := u.machine.Start(at)
 	if a.Kind != workload.Send || a.At > at {
 		d.act(u, a)
 		return

@@ -80,32 +80,39 @@ const (
 
 // User returns the machine of one endless user.
 func (s *Synthetic) User(step, user uint32) Machine {
-	return &single{
-		s:    s,
-		r:    random.User(random.Derive(s.Seed, labelUser, uint64(step)), uint64(user)),
-		next: uint64(step)<<stepShift | uint64(user)<<userShift,
-		left: -1,
-	}
+	first := uint64(step)<<stepShift | uint64(user)<<userShift
+	return new(single).begin(s, labelUser, step, uint64(user), first, -1)
 }
 
 // Session returns the machine of one session, which is one request.
 func (s *Synthetic) Session(step uint32, session uint64) Machine {
-	return &single{
-		s:    s,
-		r:    random.User(random.Derive(s.Seed, labelSession, uint64(step)), session),
-		next: uint64(step)<<stepShift | session,
-		left: 1,
-	}
+	return s.Reuse(new(single), step, session)
+}
+
+// Reuse returns the machine that Session does, in the memory of one of a Synthetic
+// that nobody calls any more.
+func (s *Synthetic) Reuse(old Machine, step uint32, session uint64) Machine {
+	return old.(*single).begin(s, labelSession, step, session, uint64(step)<<stepShift|session, 1)
 }
 
 // single is a machine of sessions of one request each.
 type single struct {
 	s    *Synthetic
-	r    *rand.Rand
-	next uint64 // the next session's number
-	left int    // sessions left, negative for no end
+	src  rand.PCG
+	r    rand.Rand // of src
+	next uint64    // the next session's number
+	left int       // sessions left, negative for no end
 	req  message.Request
 	part [1]message.Part
+}
+
+// begin makes m a machine of left sessions from the number first on, which draws
+// from the stream of the number n under a label and a step.
+func (m *single) begin(s *Synthetic, label uint64, step uint32, n, first uint64, left int) *single {
+	m.s, m.next, m.left = s, first, left
+	random.Seed(&m.src, random.Derive(random.Derive(s.Seed, label, uint64(step)), n))
+	m.r = *rand.New(&m.src)
+	return m
 }
 
 // Start begins at time now.
@@ -121,7 +128,7 @@ func (m *single) send(at int64) Action {
 		return Action{Kind: End}
 	}
 	m.left--
-	prompt, output := m.s.Prompt.Int(m.r, 1), m.s.Output.Int(m.r, 0)
+	prompt, output := m.s.Prompt.Int(&m.r, 1), m.s.Output.Int(&m.r, 0)
 	if m.s.Output.A != 0 || m.s.Output.B != 0 {
 		output = max(output, 1)
 	}
