@@ -328,8 +328,13 @@ func (in *instance) prune() {
 	drop := in.find(oldest)
 	in.countPieces(drop)
 	in.dropped += int64(drop)
-	in.pieces = append(in.pieces[:0], in.pieces[drop:]...)
-	in.keep = 2*len(in.pieces) + 64 + e.running.n + e.waiting.n
+	left := in.pieces[drop:]
+	in.keep = len(left) + len(left)/2 + 32
+	if room := in.keep + 2*maxPieces; cap(in.pieces) < room {
+		in.pieces = append(make([]piece, 0, room), left...)
+	} else {
+		in.pieces = append(in.pieces[:0], left...)
+	}
 }
 
 // find returns the index of the piece with a step.
