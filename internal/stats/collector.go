@@ -34,6 +34,16 @@ type Collector struct {
 	own            own
 	// scratch is what samples returned last, for the next to use again.
 	scratch []sample
+	differ  differences
+}
+
+// differences says which figures of a request ever differed from others of the
+// same request. Those that never did have one distribution, worked out once.
+type differences struct {
+	// schedule: requests did not start when they were scheduled; content: the first
+	// visible content was not the first token; end: answers did not end with their
+	// last token.
+	schedule, content, end bool
 }
 
 // group counts what needs no distribution, of one workload in one step.
@@ -230,6 +240,7 @@ func (c *Collector) row(r *record.Request, tokens int, step int, w uint16, block
 	put := func(col int, v int64, ok bool) { k.put(col, i, v, ok) }
 	v, ok := between(r.Scheduled, r.Start)
 	put(colDelay, v, ok)
+	c.differ.schedule = c.differ.schedule || r.Start != record.Unset && r.Scheduled != r.Start
 	v, ok = between(r.Start, r.End)
 	put(colEnd, v, ok)
 	if step == notSteady {
@@ -243,8 +254,10 @@ func (c *Collector) row(r *record.Request, tokens int, step int, w uint16, block
 	put(colTTFT, v, ok)
 	v, ok = TTFC(r)
 	put(colTTFC, v, ok)
+	c.differ.content = c.differ.content || r.FirstContent != r.FirstToken
 	v, ok = TTLT(r)
 	put(colTTLT, v, ok)
+	c.differ.end = c.differ.end || r.Status == record.OK && r.LastToken != r.End
 	v, ok = Connect(r)
 	put(colConnect, v, ok)
 	v, ok = Upload(r)
@@ -508,9 +521,16 @@ func newGrid(start, end int64) grid {
 // first returns the first instant that is not before t.
 func (g *grid) first(t int64) int {
 	n := int64(len(g.change)) - 1
-	return sort.Search(int(n), func(i int) bool {
-		return g.start+int64((float64(i)+0.5)*float64(g.end-g.start)/float64(n)) >= t
-	})
+	at := func(i int64) int64 { return g.start + int64((float64(i)+0.5)*float64(g.end-g.start)/float64(n)) }
+	// A good guess, then the first for sure.
+	i := min(max(int64(float64(t-g.start)/float64(g.end-g.start)*float64(n)), 0), n)
+	for i > 0 && at(i-1) >= t {
+		i--
+	}
+	for i < n && at(i) < t {
+		i++
+	}
+	return int(i)
 }
 
 // add counts something that is in flight from start until end, which may be
@@ -541,31 +561,43 @@ func (c *Collector) sessionGrids() []grid {
 		session  uint64
 		from, to int64
 	}
-	n := 0
-	for _, k := range c.chunks {
-		n += k.n
-	}
-	lives := make([]life, 0, n)
-	for _, k := range c.chunks {
-		for i := range k.n {
-			if k.scheduled[i] == record.Unset {
-				continue
-			}
-			l := life{k.session[i], k.scheduled[i], math.MaxInt64}
-			delay, ok := k.cols[colDelay].get(i)
-			if end, has := k.cols[colEnd].get(i); ok && has {
-				l.to = l.from + delay + end
-			} else if !ok {
-				l.to = l.from // never started
-			}
-			lives = append(lives, l)
-		}
-	}
-	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.session, b.session) })
 	grids := make([]grid, len(c.in.Steps))
 	for s, st := range c.in.Steps {
 		grids[s] = newGrid(st.Start, st.End)
 	}
+	// of calls yield with the life of each request.
+	of := func(yield func(l life)) {
+		for _, k := range c.chunks {
+			for i := range k.n {
+				if k.scheduled[i] == record.Unset {
+					continue
+				}
+				l := life{k.session[i], k.scheduled[i], math.MaxInt64}
+				delay, ok := k.cols[colDelay].get(i)
+				if end, has := k.cols[colEnd].get(i); ok && has {
+					l.to = l.from + delay + end
+				} else if !ok {
+					l.to = l.from // never started
+				}
+				yield(l)
+			}
+		}
+	}
+	n := 0
+	for _, k := range c.chunks {
+		n += k.n
+	}
+	if c.oneRequestEach(n) {
+		of(func(l life) {
+			for s := range grids {
+				grids[s].add(l.from, l.to)
+			}
+		})
+		return grids
+	}
+	lives := make([]life, 0, n)
+	of(func(l life) { lives = append(lives, l) })
+	slices.SortFunc(lives, func(a, b life) int { return cmp.Compare(a.session, b.session) })
 	for i := 0; i < len(lives); {
 		all := lives[i]
 		for ; i < len(lives) && lives[i].session == all.session; i++ {
@@ -576,4 +608,19 @@ func (c *Collector) sessionGrids() []grid {
 		}
 	}
 	return grids
+}
+
+// oneRequestEach is whether no session of the n requests has more than one.
+func (c *Collector) oneRequestEach(n int) bool {
+	sessions := make([]uint64, 0, n)
+	for _, k := range c.chunks {
+		sessions = append(sessions, k.session[:k.n]...)
+	}
+	slices.Sort(sessions)
+	for i := 1; i < len(sessions); i++ {
+		if sessions[i] == sessions[i-1] {
+			return false
+		}
+	}
+	return true
 }

@@ -97,17 +97,22 @@ func blockingFor(meanE2E float64, windows []int64) blocking {
 
 func known(v float64) *float64 { return &v }
 
-// distOf returns the distribution of s with values divided by unit; s is
-// sorted. Blocks are numbered step * windowBlocks + block within the step, with
-// steps counted from 0 in the order of bl.
+// distOf returns the distribution of s with values divided by unit, and sorts s.
+// Equal values are interchangeable but for their block, which no sum over values
+// sees: any order of the input gives the same bytes.
 func distOf(s []sample, unit float64, bl blocking) *Dist {
+	sortSamples(s)
+	return distOfSorted(s, unit, bl)
+}
+
+// distOfSorted is distOf for samples that are sorted already. Blocks are numbered
+// step * windowBlocks + block within the step, with steps counted from 0 in the
+// order of bl.
+func distOfSorted(s []sample, unit float64, bl blocking) *Dist {
 	d := &Dist{Count: int64(len(s))}
 	if len(s) == 0 {
 		return d
 	}
-	// Equal values are interchangeable but for their block, which no sum over
-	// values sees: any order of the input gives the same bytes.
-	sortSamples(s)
 	n := d.Count
 	var sum float64
 	for i := range s {

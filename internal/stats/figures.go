@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"plimsoll/internal/histogram"
@@ -171,9 +172,10 @@ type figures struct {
 func (c *Collector) figures(p part) *figures {
 	f := &figures{group: c.merged(p), window: c.window(p)}
 	e2e := c.samples(p, mE2E, false)
+	sortSamples(e2e)
 	mean := math.NaN()
 	if len(e2e) > 0 {
-		mean = *distOf(e2e, 1, blocking{}).Mean
+		mean = *distOfSorted(e2e, 1, blocking{}).Mean
 	}
 	var windows []int64
 	for _, s := range c.steps(p) {
@@ -182,25 +184,50 @@ func (c *Collector) figures(p part) *figures {
 	if len(windows)*windowBlocks < math.MaxUint16 {
 		f.blocking = blockingFor(mean, windows)
 	}
-	e2eDist := distOf(e2e, perMS, f.blocking)
+	e2eDist := distOfSorted(e2e, perMS, f.blocking)
 	f.Requests = f.group.requests()
 	f.Tokens = c.tokenFigures(f.group, f.window)
 
 	ms := func(m metric) *Dist { return distOf(c.samples(p, m, false), perMS, f.blocking) }
+	unless := func(differs bool, same *Dist, m metric) *Dist {
+		if differs {
+			return ms(m)
+		}
+		d := *same
+		return &d
+	}
+	ttft := ms(mTTFT)
+	tpots := c.samples(p, mTPOT, false)
+	tpot := distOf(tpots, perMS, f.blocking)
+	tokenRate := distOfSorted(inverse(tpots), 1, f.blocking)
 	itls := mergeBlocks(f.group.itls, f.group.itlsBuffered)
 	f.Latency = Latency{
-		TTFT: ms(mTTFT), TTFTFromSchedule: ms(mTTFTFromSchedule), TTFC: ms(mTTFC), TTLT: ms(mTTLT),
-		E2E: e2eDist, E2EFromSchedule: ms(mE2EFromSchedule), TPOT: ms(mTPOT),
+		TTFT: ttft, TTFTFromSchedule: unless(c.differ.schedule, ttft, mTTFTFromSchedule),
+		TTFC: unless(c.differ.content, ttft, mTTFC), TTLT: unless(c.differ.end, e2eDist, mTTLT),
+		E2E: e2eDist, E2EFromSchedule: unless(c.differ.schedule, e2eDist, mE2EFromSchedule), TPOT: tpot,
 		ITL:      distOfHistograms(itls, f.group.itlRequests, perMS, f.blocking),
 		EventGap: distOfHistograms(f.group.gaps, f.group.gapRequests, perMS, f.blocking),
 		Connect:  ms(mConnect), Upload: ms(mUpload), Retrieval: ms(mRetrieval),
 	}
 	f.Rates = RatesPart{
 		PromptRate: distOf(c.samples(p, mPromptRate, false), 1, f.blocking),
-		TokenRate:  distOf(c.samples(p, mTokenRate, false), 1, f.blocking),
+		TokenRate:  tokenRate,
 	}
 	f.SLO = c.slo(p, f)
 	return f
+}
+
+// inverse makes the times per token of sorted samples tokens per second, sorted.
+// Times of 0 have no such rate and are left out.
+func inverse(s []sample) []sample {
+	for len(s) > 0 && s[0].v <= 0 {
+		s = s[1:]
+	}
+	slices.Reverse(s)
+	for i := range s {
+		s[i].v = 1e9 / s[i].v
+	}
+	return s
 }
 
 // mergeBlocks returns per block the sum of a and b.

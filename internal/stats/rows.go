@@ -118,7 +118,6 @@ const (
 	mUpload
 	mRetrieval
 	mPromptRate
-	mTokenRate
 	mSendLag
 	mReadLag
 	mITL
@@ -166,12 +165,6 @@ func (k *chunk) value(m metric, i int) (float64, bool) {
 			return 0, false
 		}
 		return float64(k.prompt[i]) / (v / 1e9), true
-	case mTokenRate:
-		v, has := k.tpot(i)
-		if !has || v <= 0 {
-			return 0, false
-		}
-		return 1e9 / v, true
 	case mSendLag:
 		v, has := k.cols[colDelay].get(i)
 		wait, _ := k.cols[colCapWait].get(i)
