@@ -91,12 +91,12 @@ func (in *instance) cancel(d *driver, q *Seq) {
 
 // enter takes a request in and returns when the engine gets it.
 func (in *instance) enter(d *driver, prompt int) int64 {
-	in.catchUp(float64(d.now)) // what the steps made is before it in the queue
+	in.catchUp(d.now) // what the steps made is before it in the queue
 	return int64(in.desk.enter(float64(d.now), prompt))
 }
 
 // catchUp gives the API process the tokens of the steps that have ended by now.
-func (in *instance) catchUp(now float64) {
+func (in *instance) catchUp(now int64) {
 	if in.stepping && in.desk.costs.OutputToken > 0 {
 		for in.fed < len(in.pieces) {
 			p := &in.pieces[in.fed]

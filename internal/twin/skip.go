@@ -1,9 +1,6 @@
 package twin
 
-import (
-	"math"
-	"sort"
-)
+import "math"
 
 // Liner is a StepTimer that knows where it is straight, so that many steps can be
 // added up at once. A timer that is no Liner is stepped through.
@@ -216,9 +213,18 @@ func (p *piece) end(k int64) float64 {
 	return p.start + x*p.first + p.growth*(x*(x-1)/2)
 }
 
-// endedBy returns how many steps of the piece have ended by t.
-func (p *piece) endedBy(t float64) int64 {
-	return int64(sort.Search(int(p.n), func(k int) bool { return p.end(int64(k)+1) > t }))
+// endedBy returns how many steps of the piece have ended by t, which is in whole ns
+// as everything on the agenda is: a step that ends within the ns has ended.
+func (p *piece) endedBy(t int64) int64 {
+	lo, hi := int64(0), p.n
+	for lo < hi {
+		if mid := (lo + hi) / 2; int64(p.end(mid+1)) <= t {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // begunBefore returns how many steps of the piece begin before t.

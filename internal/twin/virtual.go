@@ -789,7 +789,7 @@ func (d *driver) abandon(u *session, status record.Status) {
 			d.router.Left(in.index)
 			d.fin.Stages.Tokenization = d.now - u.start
 		} else {
-			in.catchUp(float64(d.now))
+			in.catchUp(d.now)
 			d.fin.replica, d.fin.seq, d.fin.until = in, q, d.now
 			d.fin.Stages = stagesOf(&q.Account, u.start, d.now)
 			d.fin.cutShort()
