@@ -594,30 +594,42 @@ func (p *prometheus) hand(series []promSeries, first bool, sink signal.Sink, r *
 				}
 			}
 		}
-		slices.Sort(times)
-		times = slices.Compact(times)
-		if first && len(times) > 1 {
-			times = times[len(times)-1:]
+		groups := instants(times, p.interval/4/int64(time.Millisecond))
+		if first && len(groups) > 1 {
+			groups = groups[len(groups)-1:]
 		}
-		for _, ms := range times {
+		for _, g := range groups {
 			points = points[:0]
 			for _, s := range group {
-				i, ok := slices.BinarySearchFunc(s.points, ms, func(x promPoint, ms int64) int { return cmp.Compare(x.ms, ms) })
-				if ok {
-					points = append(points, Point{Name: s.name, Labels: s.labels, Value: s.points[i].value})
+				i, _ := slices.BinarySearchFunc(s.points, g[1]+1, func(x promPoint, ms int64) int { return cmp.Compare(x.ms, ms) })
+				if i > 0 && s.points[i-1].ms >= g[0] {
+					points = append(points, Point{Name: s.name, Labels: s.labels, Value: s.points[i-1].value})
 				}
 			}
-			at := ms*1e6 - zero
-			info, err := inst.reader.ReadPoints(points, at, at, sink)
+			info, err := inst.reader.ReadPoints(points, g[0]*1e6-zero, g[1]*1e6-zero, sink)
 			series := r.series
 			r.read(&info)
 			r.series = series
 			if err != nil && !errors.Is(err, ErrNotAPage) {
 				r.problem(0, oneLine(err.Error()), 1)
 			}
-			inst.newest = ms
+			inst.newest = g[1]
 		}
 	}
+}
+
+// instants puts times into groups that are one reading each. A Prometheus gives all series of one scrape one time,
+// unless the exporter states times of its own, which are near each other: apart they would be pieces of a page.
+func instants(times []int64, near int64) (out [][2]int64) {
+	slices.Sort(times)
+	for _, t := range times {
+		if n := len(out); n > 0 && t-out[n-1][0] <= near {
+			out[n-1][1] = t
+			continue
+		}
+		out = append(out, [2]int64{t, t})
+	}
+	return out
 }
 
 // askQuery asks for the values of a query of the user's since the last reading.

@@ -309,6 +309,23 @@ func TestSpacing(t *testing.T) {
 	}
 }
 
+// TestInstants keeps what one page says together, also where its exporter states times of its own.
+func TestInstants(t *testing.T) {
+	for _, x := range []struct {
+		times []int64
+		near  int64
+		want  [][2]int64
+	}{
+		{nil, 0, nil},
+		{[]int64{5000, 5000, 10000}, 0, [][2]int64{{5000, 5000}, {10000, 10000}}},
+		{[]int64{10000, 5400, 5000, 6250, 6251, 9990}, 1250, [][2]int64{{5000, 6250}, {6251, 6251}, {9990, 10000}}},
+	} {
+		if diff := cmp.Diff(x.want, instants(x.times, x.near)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", x.times, diff)
+		}
+	}
+}
+
 // TestWanted chooses names that tables read.
 func TestWanted(t *testing.T) {
 	all := []string{"up", "vllm:num_requests_running", "vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_bucket", "go_goroutines", "process_start_time_seconds"}

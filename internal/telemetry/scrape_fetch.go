@@ -95,7 +95,7 @@ func (f *fetcher) do(ctx context.Context, method, target string, header http.Hea
 		}
 		switch {
 		case !SameOrigin(target, next):
-			out.state, out.why = StateError, fmt.Sprintf("it redirects to another host, %s, which is refused: give that URL instead", shownURL(next))
+			out.state, out.why = StateError, fmt.Sprintf("it redirects to another origin, which is refused; give that URL instead: %s", shownURL(next))
 			return out
 		case hop >= maxRedirects:
 			out.state, out.why = StateError, fmt.Sprintf("more than %d redirects", maxRedirects)

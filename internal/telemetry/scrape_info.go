@@ -33,7 +33,7 @@ const (
 	StateAbsent State = "absent"
 	// StateNotAPage is an answer that is no telemetry, as HTML.
 	StateNotAPage State = "not_a_page"
-	// StateError is everything else: nobody listens, a time-out, status 500, a redirect to another host.
+	// StateError is everything else: nobody listens, a time-out, status 500, a redirect to another origin.
 	StateError State = "error"
 )
 

@@ -410,7 +410,7 @@ func TestStates(t *testing.T) {
 		{"login as text", status(200, "text/plain", "\n <html>"), StateNotAPage, "HTML"},
 		{"away", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://login.example/?token=secret", http.StatusFound)
-		}, StateError, "another host"},
+		}, StateError, "another origin"},
 		{"round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, StateError, "redirects"},
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
