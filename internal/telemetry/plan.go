@@ -122,6 +122,10 @@ func (r *Reader) compile() {
 	for _, st := range r.active {
 		c := compiler{r: r, st: st, names: byName}
 		c.source()
+		if !st.judged {
+			st.judged = true
+			c.verify()
+		}
 		compiled = append(compiled, compiledSource{st, c.out})
 		set := map[signal.ID]bool{}
 		for i := range c.out {
@@ -186,6 +190,15 @@ func (c *compiler) source() {
 	}
 	c.stated()
 	c.raw()
+}
+
+// verify says so when nothing on the page shows that it is the server's own.
+func (c *compiler) verify() {
+	genuine := c.st.table.Genuine
+	if len(genuine) == 0 || slices.ContainsFunc(genuine, func(s Selector) bool { return len(c.pick(&s, "")) > 0 }) {
+		return
+	}
+	c.r.problem(0, fmt.Sprintf("unverified: the page has the names of %s and nothing of %s, as a simulator or another server that borrows them", c.st.table.Title, genuine[0].String()))
 }
 
 // aliased returns names under which the table knows them.

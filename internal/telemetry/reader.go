@@ -108,6 +108,7 @@ type sourceState struct {
 	// want and not are the selectors of Detect and Not; seen says that one of them matched.
 	seen, refused bool
 	active        bool
+	judged        bool // whether the page is the server's own
 	index         int
 }
 

@@ -255,13 +255,14 @@ vllm:generation_tokens_total{engine="0"} 10
 0bad 1
 vllm:kv_cache_usage_perc{engine="0",a} 0.5
 vllm:kv_cache_usage_perc{engine="0"} 0x10
+python_info 1
 `
 	got, err := ReadPage([]byte(page), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got.Signals, map[string]float64{"requests_running": 3, "generation_tokens": 9})
-	if got.Info.Malformed != 8 || got.Info.Duplicate != 1 || got.Info.Series != 2 {
+	if got.Info.Malformed != 8 || got.Info.Duplicate != 1 || got.Info.Series != 3 {
 		t.Errorf("%+v", got.Info)
 	}
 	var lines []int
@@ -410,6 +411,22 @@ func TestSeveralSourcesOnOnePage(t *testing.T) {
 	_, infos = read(t, Options{}, engine, router)
 	same(t, infos[0].Sources, []string{"vllm-v0"})
 	same(t, infos[1].Sources, []string{"vllm-router"})
+}
+
+func TestPagesThatBorrowNames(t *testing.T) {
+	f := func(page string, want bool) {
+		t.Helper()
+		_, infos := read(t, Options{}, page, page)
+		got := len(infos[0].Problems) == 1 && strings.Contains(infos[0].Problems[0].Text, "unverified")
+		if got != want || len(infos[1].Problems) != 0 {
+			t.Errorf("%+v, then %+v", infos[0].Problems, infos[1].Problems)
+		}
+	}
+	const page = "vllm:num_requests_running{engine=\"0\"} 1\n"
+	f(page, true)
+	f(page+"vllm:cache_config_info{engine=\"0\",block_size=\"16\"} 1\n", false)
+	f(page+"process_start_time_seconds 1.7e9\n", false)
+	f("sglang:num_running_reqs 1\n", false) // of which nothing is known that only the server has
 }
 
 func TestYields(t *testing.T) {

@@ -42,8 +42,8 @@ type Table struct {
 	Source string `yaml:"source"`
 	// Title is the name for people.
 	Title string `yaml:"title"`
-	// Like is the built-in source whose table this one extends: keep, repeats,
-	// alias, signals and absent that this one lacks are taken from there.
+	// Like is the built-in source whose table this one extends: keep, repeats, alias, refresh, raw,
+	// signals and absent that this one lacks are taken from there.
 	Like string `yaml:"like"`
 	// Page says where the source usually serves its page, as ":8000/metrics".
 	Page []string `yaml:"page"`
@@ -56,6 +56,9 @@ type Table struct {
 	Detect []Selector `yaml:"detect"`
 	// Not are the selectors of which none may match.
 	Not []Selector `yaml:"not"`
+	// Genuine are selectors of which the server itself always has some. A page without any of them comes from something that uses
+	// its names: a simulator, a proxy, an excerpt. It is read all the same, and said to be unverified.
+	Genuine []Selector `yaml:"genuine"`
 	// Alias gives families other names before the signals are looked up.
 	Alias []Alias `yaml:"alias"`
 	// Keep are the labels that tell instances of one signal apart: the canonical
@@ -527,6 +530,7 @@ func (t *Table) Families() []Selector {
 		}
 	}
 	add(t.Raw, "")
+	add(t.Genuine, "")
 	return out
 }
 
