@@ -406,7 +406,7 @@ func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) p
 		// TensorRT-LLM's statistics of no step at all: what comes later is recognised then.
 		out.Use, out.roles.engine, out.drains = true, true, true
 		out.Why = "an empty list, as TensorRT-LLM's server gives while it is idle"
-	case bytes.Contains(got.body, []byte("\nprometheus_tsdb_head_series ")):
+	case isPrometheus(got.body):
 		out.Kind, out.Titles = KindPrometheus, []string{"Prometheus"}
 		out.URL = strings.TrimSuffix(out.URL, "/metrics")
 		out.Why = "a Prometheus: name it with kind prometheus to read what it has"

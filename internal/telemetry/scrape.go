@@ -59,7 +59,8 @@ const (
 type Target struct {
 	// Kind is what answers there; KindPage when empty.
 	Kind Kind
-	// URL is the page, or the base of a Prometheus ("http://prom:9090", also with a path before /api/v1). Unused for KindHost.
+	// URL is the page (/metrics where it has no path), or the base of a Prometheus ("http://prom:9090", also with a path
+	// before /api/v1). Unused for KindHost.
 	URL string
 	// Header is sent with each reading: keys, X-Scope-OrgID. See HeaderFor.
 	Header http.Header
@@ -121,8 +122,9 @@ type Scraper struct {
 	connect connect
 	parsing chan struct{} // of those that parse a page
 
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	cancel  context.CancelFunc
+	started int64 // on the run's clock, MaxInt64 before Start
+	group   sync.WaitGroup
 }
 
 // connect makes what connects, one for all targets with the same way there.
@@ -237,7 +239,7 @@ func New(cfg Config) (*Scraper, error) {
 	if cfg.MaxSeries <= 0 {
 		cfg.MaxSeries = DefaultMaxSeries
 	}
-	s := &Scraper{cfg: cfg, parsing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4))}
+	s := &Scraper{cfg: cfg, started: math.MaxInt64, parsing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4))}
 	for i, t := range cfg.Targets {
 		if t.Kind == "" {
 			t.Kind = KindPage
@@ -266,6 +268,11 @@ func New(cfg Config) (*Scraper, error) {
 		u, err := parsePageURL(t.URL)
 		if err != nil {
 			return nil, err
+		}
+		if t.Kind == KindPage && strings.Trim(u.Path, "/") == "" {
+			u.Path, u.RawPath = "/metrics", ""
+			t.URL = u.String()
+			src.target.URL = t.URL
 		}
 		src.info.URL = shownURL(t.URL)
 		src.info.Name = u.Host
@@ -302,6 +309,7 @@ func (s *Scraper) Start(ctx context.Context) {
 		panic("BUG: Start called twice")
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
+	s.started = s.cfg.Clock.Now()
 	for _, src := range s.sources {
 		s.group.Go(func() { src.loop(ctx) })
 	}
@@ -550,7 +558,7 @@ func (src *source) closeGap(r *reading) {
 		if n := len(i.Gaps); n > 0 && i.Gaps[n-1].To == Open {
 			i.Gaps[n-1].To = r.start
 		}
-	case src.lastOK != math.MinInt64 && r.start-src.lastOK > 2*max(src.back.period, i.UpdateEvery) && src.s.cancel != nil:
+	case src.lastOK >= src.s.started && r.start-src.lastOK > 2*max(src.back.period, i.UpdateEvery):
 		i.GapCount++
 		if len(i.Gaps) < MaxNotes {
 			i.Gaps = append(i.Gaps, Gap{From: src.lastOK, To: r.start, Why: "readings took longer than the time between them"})
@@ -709,7 +717,11 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 		r.clock(ClockSample, &f, info.Newest, 1e6)
 	}
 	if len(r.sources) == 0 && info.Series > 0 {
-		r.problem(0, "no table knows any name on this page", 1)
+		text := "no table knows any name on this page"
+		if isPrometheus(f.body) {
+			text = "this is the page of a Prometheus about itself: give kind prometheus to read what it has of others"
+		}
+		r.problem(0, text, 1)
 	}
 	if p.every < pythonEvery && !p.warned && r.cost-r.rtt > int64(p.every)/10 {
 		p.warned = true
@@ -825,6 +837,11 @@ func looksLikeHTML(b []byte) bool {
 func looksLikeJSON(b []byte) bool {
 	b = bytes.TrimLeft(b, " \t\r\n")
 	return len(b) > 0 && (b[0] == '[' || b[0] == '{')
+}
+
+// isPrometheus says whether a page is that of a Prometheus.
+func isPrometheus(body []byte) bool {
+	return bytes.Contains(body, []byte("\nprometheus_tsdb_head_series "))
 }
 
 // nodeTimeName is the family of the host's own time on the page of node_exporter.

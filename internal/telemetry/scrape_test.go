@@ -693,3 +693,38 @@ func TestHangingConnects(t *testing.T) {
 		}
 	})
 }
+
+// TestPathAndWait gives a page without a path, waits between the baseline and the start, which is no gap, and reads a page that is a
+// Prometheus' own.
+func TestPathAndWait(t *testing.T) {
+	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+		var paths []string
+		net.handle("a:80", func(w http.ResponseWriter, r *http.Request) {
+			paths = append(paths, r.URL.String())
+			text(w, running(1))
+		})
+		net.handle("p:9090", func(w http.ResponseWriter, _ *http.Request) { text(w, "x 1\nprometheus_tsdb_head_series 9\n") })
+		s := newScraper(t, Config{Clock: c, Sink: &sinkLog{}, Dial: net.Dial, Targets: []Target{{URL: "http://a"}, {URL: "http://a/?x=1"}, {URL: "http://p:9090/metrics"}}})
+		s.Baseline(t.Context())
+		sleep(c, 10500*ms)
+		s.Start(t.Context())
+		sleep(c, 12500*ms)
+		s.Final(t.Context())
+		slices.Sort(paths)
+		if diff := cmp.Diff([]string{"/metrics", "/metrics?x=1"}, slices.Compact(paths)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		info := s.Info()
+		for _, i := range info {
+			if i.GapCount != 0 || i.Scrapes != 4 {
+				t.Errorf("%+v", i)
+			}
+		}
+		if info[1].URL != "http://a/metrics?..." || info[0].Name != "a" {
+			t.Errorf("%+v", info)
+		}
+		if len(info[2].Problems) != 1 || !strings.Contains(info[2].Problems[0].Text, "kind prometheus") || info[2].Problems[0].Count != 4 {
+			t.Errorf("%+v", info[2].Problems)
+		}
+	})
+}
