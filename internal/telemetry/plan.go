@@ -119,8 +119,9 @@ func (r *Reader) compile() {
 	r.plan = r.plan[:0]
 	gives := map[string]map[signal.ID]bool{}
 	var compiled []compiledSource
+	used := map[*series]bool{}
 	for _, st := range r.active {
-		c := compiler{r: r, st: st, names: byName}
+		c := compiler{r: r, st: st, names: byName, used: used}
 		c.source()
 		if !st.judged {
 			st.judged = true
@@ -139,6 +140,16 @@ func (r *Reader) compile() {
 				r.plan = append(r.plan, o)
 			}
 		}
+	}
+	if r.opts.Raw && len(r.active) > 0 {
+		// A page of several sources keeps what none of them maps with the first.
+		c := compiler{r: r, st: r.active[0], used: used}
+		for _, name := range sortedKeys(byName) {
+			for _, s := range byName[name] {
+				c.keepRaw(s)
+			}
+		}
+		r.plan = append(r.plan, c.out...)
 	}
 	for i := range r.plan {
 		o := &r.plan[i]
@@ -180,7 +191,6 @@ func (c *compiler) source() {
 	if t.Format == "json" != c.r.json {
 		return
 	}
-	c.used = map[*series]bool{}
 	for _, w := range t.ways {
 		for i := range w.ways {
 			if c.way(w.id, &w.ways[i]) {
@@ -189,7 +199,11 @@ func (c *compiler) source() {
 		}
 	}
 	c.stated()
-	c.raw()
+	for i := range t.Raw {
+		for _, s := range c.pick(&t.Raw[i], "") {
+			c.keepRaw(s)
+		}
+	}
 }
 
 // verify says so when nothing on the page shows that it is the server's own.
@@ -229,38 +243,23 @@ func (c *compiler) stated() {
 	})
 }
 
-// raw keeps what the table wants under the server's own names, or everything else where the reader was asked to.
-func (c *compiler) raw() {
-	add := func(s *series) {
-		if c.used[s] || strings.HasSuffix(s.name, "_created") {
-			return
-		}
-		c.used[s] = true
-		var b strings.Builder
-		for i, l := range s.labels {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(l.Name + "=" + labelText(l.Value))
-		}
-		c.out = append(c.out, output{
-			source: c.st, factor: 1, ops: []operand{{op: '+', in: []*series{s}}},
-			key: courseKey{source: c.st.index, raw: s.name, labels: b.String()},
-		})
+// keepRaw keeps a series that no signal is made of under the server's own name.
+func (c *compiler) keepRaw(s *series) {
+	if c.used[s] || strings.HasSuffix(s.name, "_created") {
+		return
 	}
-	for i := range c.st.table.Raw {
-		for _, s := range c.pick(&c.st.table.Raw[i], "") {
-			add(s)
+	c.used[s] = true
+	var b strings.Builder
+	for i, l := range s.labels {
+		if i > 0 {
+			b.WriteByte(',')
 		}
+		b.WriteString(l.Name + "=" + labelText(l.Value))
 	}
-	// A page of several sources keeps what belongs to none with the first.
-	if c.r.opts.Raw && c.r.active[0] == c.st {
-		for _, name := range sortedKeys(c.names) {
-			for _, s := range c.names[name] {
-				add(s)
-			}
-		}
-	}
+	c.out = append(c.out, output{
+		source: c.st, factor: 1, ops: []operand{{op: '+', in: []*series{s}}},
+		key: courseKey{source: c.st.index, raw: s.name, labels: b.String()},
+	})
 }
 
 // way adds what one way gives of one signal, and returns false when it gives nothing.
@@ -439,7 +438,7 @@ func (c *compiler) distribution(id signal.ID, w *Way) bool {
 	for i := range w.From {
 		before := len(c.out)
 		sel := &w.From[i]
-		sums, counts, buckets := c.part(sel, "_sum"), c.part(sel, "_count"), c.part(sel, "_bucket")
+		sums, counts, buckets := c.pick(sel, "_sum"), c.pick(sel, "_count"), c.pick(sel, "_bucket")
 		counted := map[string]bool{}
 		for _, part := range []struct {
 			field signal.Field
@@ -587,8 +586,6 @@ func (c *compiler) pick(sel *Selector, ending string) []*series {
 	}
 	return c.unrepeated(out)
 }
-
-func (c *compiler) part(sel *Selector, ending string) []*series { return c.pick(sel, ending) }
 
 func (c *compiler) matching(out []*series, sel *Selector, name string) []*series {
 	for _, s := range c.names[name] {

@@ -28,7 +28,7 @@ type Options struct {
 	WallZero int64
 	// MaxSeries bounds the series of one page; 200,000 when 0. What is beyond is left out and is a Problem.
 	MaxSeries int
-	// Raw says that series that no table maps are kept under their own names as well.
+	// Raw says that series of which no signal is made are kept under their own names as well, once a source is known.
 	Raw bool
 }
 

@@ -782,6 +782,10 @@ func TestRawSeries(t *testing.T) {
 	same(t, b.courses(), map[string][]float64{"power": {1}, "b{j=1,k=2}": {2}, "c{y=1}": {3}})
 	b, _ = read(t, Options{Tables: []*Table{x}, Raw: true}, page)
 	same(t, b.courses(), map[string][]float64{"power": {1}, "b{j=1,k=2}": {2}, "c{y=1}": {3}, "c{y=2}": {4}})
+	// What another source makes a signal of is no raw series of the first.
+	y := table(t, "source: y\ndetect: c\nsignals: {energy: 'c{y=\"2\"}'}\n")
+	b, _ = read(t, Options{Tables: []*Table{x, y}, Raw: true}, page)
+	same(t, b.courses(), map[string][]float64{"power": {1}, "b{j=1,k=2}": {2}, "c{y=1}": {3}, "1:energy": {4}})
 }
 
 func TestJSON(t *testing.T) {
