@@ -75,10 +75,8 @@ func (c *reportCmd) signals(a *app, dir string) error {
 	if err != nil {
 		return err
 	}
-	t, err := report.ReadTimeline(saved.Timeline())
+	t, err := report.ReadTimeline(conduct.Timeline(saved))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("report: run %s has no timeline: it was killed, or is of an older version", saved.Info().ID)
 	case err != nil:
 		return fmt.Errorf("report: %w", err)
 	case c.Format == "json":
@@ -174,7 +172,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			cause = "summary.json is missing"
 		}
-		if about.Summary, err = saved.Summarize(); err != nil {
+		if about.Summary, info.Alignment, err = conduct.Remake(saved); err != nil {
 			return nil, err
 		}
 		about.Notes = append(about.Notes, "the figures were made again from the records, since "+cause)
@@ -199,7 +197,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 			about.Load = describeLoad(&s.Load)
 		}
 	}
-	about.Sources = info.Telemetry
+	about.Sources, about.Alignment = info.Telemetry, (*report.Alignment)(info.Alignment)
 	var simulated struct{ Twin struct{ Text string } }
 	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
 		about.URL, about.Model = "", "simulated: "+simulated.Twin.Text

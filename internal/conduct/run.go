@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"plimsoll/internal/align"
 	"plimsoll/internal/clock"
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/histogram"
@@ -369,12 +370,20 @@ func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target
 		i.State, i.Message, i.End, i.Input = state, out.Message, &end, in
 		i.Target, i.Telemetry = target, sources
 	}))
+	var aligned *run.Alignment
 	if out.Summary == nil {
 		saved, err := run.Open(w.Dir())
 		if err != nil {
 			return nil, errors.Join(kept, err)
 		}
+		in.Server = totals(saved)
 		out.Summary = stats.Summarize(*in, saved.Requests())
+		result, err := align.Run(saved)
+		aligned = put(out.Summary, result, err)
+	}
+	var times []run.SourceTimes
+	if aligned != nil {
+		times = aligned.Sources
 	}
 	b, err := out.Summary.Marshal()
 	if err != nil {
@@ -387,6 +396,12 @@ func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target
 			i.Verdict = out.Summary.Run.Verdict
 			ts := out.Summary.Client.Timestamps
 			i.Clocks.KernelTimes = ts != nil && *ts == "kernel"
+			i.Input, i.Alignment = in, aligned
+			for _, t := range times {
+				if t.Source < len(i.Telemetry) {
+					i.Telemetry[t.Source].ClockOffset, i.Telemetry[t.Source].ClockUncertainty = t.OffsetNS, t.UncertaintyNS
+				}
+			}
 		}),
 	)
 	return out, nil
@@ -468,7 +483,7 @@ func (t *teller) begin(s load.StepResult) {
 		in := k.input
 		in.Steps = steps
 		k.input.Steps = steps
-		info.Input = &in
+		info.Input, info.Telemetry = &in, k.readings.info(k.access)
 	})
 }
 

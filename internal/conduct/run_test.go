@@ -110,7 +110,7 @@ func TestRun(t *testing.T) {
 	if info.Input.Steps[1].Start < info.Input.Steps[0].End+int64(50*time.Millisecond) {
 		t.Error("the second window begins before its warm-up is over")
 	}
-	again, err := saved.Summarize()
+	again, _, err := Remake(saved)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type Courses struct {
 
 const (
 	courseName  = 27
-	courseChart = 18
+	courseChart = 17
 	courseValue = 8
 )
 
@@ -73,7 +73,7 @@ func Signals(w io.Writer, c *Courses) error {
 			}
 			t.course(&c.List[i], "")
 			if b := c.List[i].Beside; b != nil {
-				t.course(b, "  ")
+				t.course(b, " ")
 			}
 		}
 	}
@@ -151,8 +151,8 @@ func commonUnit(unit string, state bool, most float64) (string, float64) {
 		return steps("B", "", "k", "M", "G", "T")
 	case "bytes/s":
 		return steps("B/s", "", "k", "M", "G", "T")
-	case "W", "J", "Hz":
-		return steps(unit, "", "k", "M", "G")
+	case "W", "J", "Hz", "FLOP", "FLOP/s":
+		return steps(unit, "", "k", "M", "G", "T", "P")
 	}
 	return unit, 1
 }

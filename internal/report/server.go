@@ -6,54 +6,22 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/run"
 	"plimsoll/internal/signal"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/telemetry"
 )
 
-// pair is a figure of the engine with the client's own of the same.
-type pair struct {
-	name           string
-	engine, client *float64
-}
-
 // besideName is the width of the names in the table of pairs.
-const besideName = 34
-
-// mean returns the mean of a server signal, nil when it is not known.
-func (t *text) mean(id signal.ID) *float64 {
-	if d := t.s.Server[id.String()]; d != nil {
-		return d.Mean
-	}
-	return nil
-}
-
-// inMS turns seconds into ms.
-func inMS(v *float64) *float64 {
-	if v == nil {
-		return nil
-	}
-	x := *v * 1e3
-	return &x
-}
-
-func meanOf(d *stats.Dist) *float64 {
-	if d == nil {
-		return nil
-	}
-	return d.Mean
-}
+const besideName = 40
 
 // server writes what the servers said of themselves.
 func (t *text) server(r *Run) {
-	if len(t.s.Server) == 0 && len(r.Sources) == 0 {
-		return
-	}
 	t.besideEngine()
 	for _, g := range groupNames {
 		t.serverGroup(g.name, g.group)
 	}
-	t.energy(r)
+	t.energy()
 	t.sources(r)
 }
 
@@ -70,63 +38,69 @@ func (t *text) attributable() bool {
 
 // besideEngine writes the engine's figures and the client's side by side.
 func (t *text) besideEngine() {
-	l, k := &t.s.Latency, &t.s.Tokens
-	pairs := []pair{
-		{"requests in flight", t.mean(signal.RequestsRunning), meanOf(t.s.Load.RequestsInFlight)},
-		{"prompt tokens/s", t.mean(signal.PromptTokens), k.PromptPerS},
-		{"output tokens/s", t.mean(signal.GenerationTokens), k.OutputPerS},
-		{"ttft mean, ms", inMS(t.mean(signal.TTFT)), meanOf(l.TTFT)},
-		{"tpot mean, ms", inMS(t.mean(signal.TPOT)), meanOf(l.TPOT)},
-		{"itl mean, ms", inMS(t.mean(signal.ITL)), meanOf(l.ITL)},
-		{"e2e mean, ms", inMS(t.mean(signal.E2E)), meanOf(l.E2E)},
+	g := t.s.Agreement
+	if g == nil {
+		return
 	}
-	if w := t.mean(signal.RequestsWaiting); w != nil && pairs[0].engine != nil {
-		x := *w + *pairs[0].engine
-		pairs[0].engine = &x
+	rows := []struct {
+		name  string
+		pair  stats.Pair
+		write func(float64) string
+	}{
+		{"prompt tokens", g.PromptTokens, number},
+		{"output tokens", g.OutputTokens, number},
+		{"ttft mean, ms", g.TTFT, compact},
+		{"tpot mean, ms", g.TPOT, compact},
+		{"e2e mean, ms", g.E2E, compact},
 	}
 	first := true
-	for _, p := range pairs {
-		if p.engine == nil {
+	for _, r := range rows {
+		if r.pair.Engine == nil {
 			continue
 		}
 		if first {
 			first = false
-			title := "BESIDE THE ENGINE"
-			if !t.attributable() {
-				title += " (not attributable)"
-			}
-			t.b.WriteString("\n" + Pad(title, besideName) + PadLeft("engine", 10) + PadLeft("client", 10) + PadLeft("apart", 10) + "\n")
+			title := "BESIDE THE ENGINE, all of the run"
+			t.b.WriteString("\n" + Pad(title, besideName) + PadLeft("engine", 13) + PadLeft("client", 13) + PadLeft("apart", 13) + "\n")
 		}
-		client, apart := "-", ""
-		if p.client != nil {
-			client, apart = compact(*p.client), signed(*p.client-*p.engine)
+		line := Pad("  "+r.name, besideName) + PadLeft(r.write(*r.pair.Engine), 13)
+		if r.pair.Client == nil {
+			t.b.WriteString(line + PadLeft("-", 13) + "\n")
+			continue
 		}
-		t.b.WriteString(Pad("  "+p.name, besideName) + PadLeft(compact(*p.engine), 10) + PadLeft(client, 10) + PadLeft(apart, 10) + "\n")
+		apart := r.write(math.Abs(*r.pair.Client - *r.pair.Engine))
+		switch {
+		case apart == "0":
+		case *r.pair.Client > *r.pair.Engine:
+			apart = "+" + apart
+		default:
+			apart = "-" + apart
+		}
+		t.b.WriteString(line + PadLeft(r.write(*r.pair.Client), 13) + PadLeft(apart, 13) + "\n")
 	}
-	if !first {
-		t.b.WriteString("    engine: requests running and waiting, tokens that it counted, means of its\n" +
-			"    histograms; client: those of this run; apart: client less engine\n")
+	if first {
+		return
 	}
-}
-
-func signed(v float64) string {
-	s := compact(v)
-	if v > 0 && s != "0" {
-		s = "+" + s
+	note := "warm-up and drain included; apart is client less engine"
+	switch {
+	case g.Attributable == nil:
+		note += "; whether others used the engine is not known"
+	case !*g.Attributable:
+		note += "; NOT ATTRIBUTABLE: the engine's figures are not of this run's requests alone, see the notes"
 	}
-	return s
+	for _, l := range Wrap(note, Width-4) {
+		t.b.WriteString("    " + l + "\n")
+	}
 }
 
 var serverColumns = []string{"mean", "p50", "p95", "max"}
 
-// serverGroup writes the signals of one group.
+// serverGroup writes the signals of one group: those that did something in a table,
+// the others in a line.
 func (t *text) serverGroup(title string, g signal.Group) {
+	var constant, zero []string
 	first := true
-	for _, d := range signal.All() {
-		v := t.s.Server[d.Name]
-		if d.Group != g || v == nil || v.Count == 0 || v.Mean == nil {
-			continue
-		}
+	row := func(name string, d *signal.Def, v *stats.Dist) {
 		if first {
 			first = false
 			t.b.WriteString("\n" + Pad(strings.ToUpper(title), courseName+1))
@@ -137,14 +111,17 @@ func (t *text) serverGroup(title string, g signal.Group) {
 		}
 		unit := d.Unit
 		if d.Kind == signal.Counter {
-			unit = rateUnit(&d)
+			unit = rateUnit(d)
 		}
 		most := math.Abs(*v.Mean)
 		if v.Max != nil {
 			most = max(most, math.Abs(*v.Max))
 		}
 		u, scale := commonUnit(unit, d.Combine == signal.Max, most)
-		line := Pad("  "+d.Name, courseName+1)
+		if strings.HasSuffix(name, "_imbalance") {
+			u, scale = "", 1 // the highest over the mean
+		}
+		line := Pad("  "+name, courseName+1)
 		for _, c := range serverColumns {
 			cell := "-"
 			if x := quantile(v, c); x != nil {
@@ -153,6 +130,37 @@ func (t *text) serverGroup(title string, g signal.Group) {
 			line += PadLeft(cell, courseValue+1)
 		}
 		t.b.WriteString(Cut(strings.TrimRight(line+" "+u, " "), Width) + "\n")
+	}
+	for _, d := range signal.All() {
+		if d.Group != g {
+			continue
+		}
+		for _, name := range []string{d.Name, d.Name + "_max", d.Name + "_imbalance"} {
+			v := t.s.Server[name]
+			switch {
+			case v == nil || v.Count == 0 || v.Mean == nil:
+			case *v.Mean == 0 && (v.Max == nil || *v.Max == 0):
+				zero = append(zero, name)
+			case d.Kind == signal.Constant && v.Min != nil && *v.Min == *v.Max:
+				constant = append(constant, name+" "+SignalValue(&d, *v.Mean))
+			default:
+				row(name, &d, v)
+			}
+		}
+	}
+	if len(constant)+len(zero) == 0 {
+		return
+	}
+	if first {
+		t.b.WriteString("\n" + strings.ToUpper(title) + "\n")
+	}
+	for _, l := range []struct{ name, text string }{{"", strings.Join(constant, ", ")}, {"0 throughout: ", strings.Join(zero, ", ")}} {
+		if l.text == "" {
+			continue
+		}
+		for _, w := range Wrap(l.name+l.text, Width-4) {
+			t.b.WriteString("    " + w + "\n")
+		}
 	}
 }
 
@@ -167,37 +175,36 @@ func rateUnit(d *signal.Def) string {
 	return d.Unit + "/s"
 }
 
-// Energy is what the run used.
-type Energy struct {
-	// PerRequest and PerToken are joules per ok request and per output token, nil when
-	// unknown. Of says of what they are.
-	PerRequest, PerToken *float64
-	// Idle is the power in W before the first request, nil when unknown.
-	Idle *float64
-	Of   string
-}
-
-func (t *text) energy(r *Run) {
-	e := r.Energy
-	if e == nil {
+// energy writes what the accelerators used in the window.
+func (t *text) energy() {
+	e := t.s.Energy
+	if e == nil || e.Joules == nil || e.MeanW == nil {
 		return
 	}
-	var parts []string
-	if e.PerRequest != nil {
-		parts = append(parts, Figure(*e.PerRequest)+" J per request")
+	per := func(request, token *float64) string {
+		var parts []string
+		if request != nil {
+			parts = append(parts, prefixed(*request, "J")+" per request")
+		}
+		if token != nil {
+			parts = append(parts, prefixed(*token, "J")+" per output token")
+		}
+		return strings.Join(parts, ", ")
 	}
-	if e.PerToken != nil {
-		parts = append(parts, Figure(*e.PerToken)+" J per output token")
+	how := "from readings of their power"
+	if e.Source == "counter" {
+		how = "by their own counters"
 	}
-	if len(parts) == 0 {
-		return
+	lines := []string{fmt.Sprintf("%s in the window, %s on average, of %s %s", prefixed(*e.Joules, "J"), prefixed(*e.MeanW, "W"), plural(e.Devices, "device"), how)}
+	if s := per(e.JPerRequest, e.JPerOutputToken); s != "" {
+		lines = append(lines, s)
 	}
-	lines := []string{strings.Join(parts, ", ")}
-	if e.Of != "" {
-		lines = append(lines, e.Of)
-	}
-	if e.Idle != nil {
-		lines = append(lines, prefixed(*e.Idle, "W")+" before the first request, which is in these figures")
+	if e.IdleW != nil {
+		s := "idle before the first request: " + prefixed(*e.IdleW, "W")
+		if p := per(e.AboveIdleJPerRequest, e.AboveIdleJPerOutputToken); p != "" {
+			s += "; without that " + p
+		}
+		lines = append(lines, s)
 	}
 	t.section("ENERGY", lines...)
 }
@@ -210,7 +217,7 @@ func (t *text) sources(r *Run) {
 			t.b.WriteString("\n")
 		}
 		indent := 0
-		for _, line := range sourceLines(&r.Sources[i]) {
+		for _, line := range sourceLines(&r.Sources[i], r.Alignment.of(i)) {
 			for _, l := range Wrap(Printable(line), Width-margin-2) {
 				t.b.WriteString(Pad(name, margin+indent) + l + "\n")
 				name, indent = "", 2
@@ -219,7 +226,22 @@ func (t *text) sources(r *Run) {
 	}
 }
 
-func sourceLines(s *telemetry.SourceInfo) []string {
+// Alignment is what was found out about the times of sources.
+type Alignment run.Alignment
+
+// of returns what is known of one source, nothing of one that is not known.
+func (a *Alignment) of(source int) *run.SourceTimes {
+	if a != nil {
+		for i := range a.Sources {
+			if a.Sources[i].Source == source {
+				return &a.Sources[i]
+			}
+		}
+	}
+	return new(run.SourceTimes)
+}
+
+func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 	name := s.Name
 	if s.URL != "" {
 		name = s.URL
@@ -243,8 +265,14 @@ func sourceLines(s *telemetry.SourceInfo) []string {
 		if s.Period > s.PeriodAsked {
 			parts = append(parts, "not every "+nanos(s.PeriodAsked)+" since that costs the server too much")
 		}
-		if s.UpdateEvery > 0 {
-			parts = append(parts, "renewed every "+nanos(s.UpdateEvery))
+		switch every := times.RenewedEveryNS; {
+		case every > 0 && !times.RenewedAtLeast && float64(every) > 1.2*float64(s.Period):
+			parts = append(parts, "its values are renewed every "+nanos(every)+" only")
+		case s.UpdateEvery > s.Period:
+			parts = append(parts, "its values are renewed every "+nanos(s.UpdateEvery)+" only")
+		}
+		if times.TwoServers {
+			parts = append(parts, "COUNTERS FALL again and again: several servers answer in turn, name each one's page instead")
 		}
 		if s.Kind != telemetry.KindHost {
 			parts = append(parts, fmt.Sprintf("%s series in %s", Count(int64(s.Series)), nanos(s.MeanTime)))

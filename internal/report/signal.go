@@ -35,7 +35,7 @@ func inUnit(v float64, unit string, state bool) string {
 		return byteCount(v)
 	case "bytes/s":
 		return byteCount(v) + "/s"
-	case "W", "J", "Hz":
+	case "W", "J", "Hz", "FLOP", "FLOP/s":
 		return prefixed(v, unit)
 	}
 	return number(v) + " " + unit
@@ -58,13 +58,13 @@ func byteCount(v float64) string {
 
 // prefixed writes a value with k, M or G before its unit.
 func prefixed(v float64, unit string) string {
-	for _, p := range []string{"", "k", "M"} {
+	for _, p := range []string{"", "k", "M", "G", "T"} {
 		if math.Abs(v) < 1e4 {
 			return Figure(v) + " " + p + unit
 		}
 		v /= 1000
 	}
-	return Figure(v) + " G" + unit
+	return Figure(v) + " P" + unit
 }
 
 // groupNames are those of signals, in the order in which they are shown.

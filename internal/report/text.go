@@ -22,10 +22,10 @@ type Run struct {
 	Load string
 	// Connections says what became of the connections, a sentence each.
 	Connections []string
-	// Sources are those of the servers' own figures, Energy what these used; nil for
-	// none.
-	Sources []telemetry.SourceInfo
-	Energy  *Energy
+	// Sources are those of the servers' own figures, Alignment says how they keep
+	// time; nil for none.
+	Sources   []telemetry.SourceInfo
+	Alignment *Alignment
 	// Folder is where the run is kept, "" for nowhere.
 	Folder string
 	// Stopped says why the run ended early, "" when it did not.
@@ -208,6 +208,9 @@ func (t *text) verdict(r *Run) {
 // notes on the report itself. Failures have a section of their own.
 func (t *text) noted(r *Run) int {
 	n := len(r.Notes)
+	if r.Alignment != nil {
+		n += len(r.Alignment.Notes)
+	}
 	for _, reason := range t.s.Run.Reasons {
 		if reason.Effect == stats.MakesNote && reason.Check != "failures" {
 			n++
@@ -224,6 +227,9 @@ func (t *text) notes(r *Run) {
 		}
 	}
 	lines = append(lines, r.Notes...)
+	if r.Alignment != nil {
+		lines = append(lines, r.Alignment.Notes...)
+	}
 	var open []string
 	for _, c := range t.s.Run.Checks {
 		if c.Value == nil {

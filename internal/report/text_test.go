@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
+	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/telemetry"
@@ -127,14 +128,14 @@ func TestTextGolden(t *testing.T) {
 			golden(t, name, b.String())
 		})
 	}
-	run := func(in stats.Input, rs []*record.Request) Run {
+	runOf := func(in stats.Input, rs []*record.Request) Run {
 		r := around
 		r.Summary = stats.Summarize(in, slices.Values(rs))
 		return r
 	}
 
 	in, rs := closed(700)
-	f("valid", run(in, rs))
+	f("valid", runOf(in, rs))
 
 	// Few requests, failures, a late client, a service level missed.
 	in, rs = closed(40)
@@ -153,7 +154,7 @@ func TestTextGolden(t *testing.T) {
 	cut := answer(111, 20_000*ms, 50*ms, 10*ms, 20)
 	cut.Status = record.Incomplete
 	rs = append(rs, cut)
-	r := run(in, rs)
+	r := runOf(in, rs)
 	r.Stopped = "too many failures: 6 of the last 100 requests"
 	r.Notes = []string{"made again from the records, since summary.json is missing"}
 	f("troubled", r)
@@ -174,14 +175,16 @@ func TestTextGolden(t *testing.T) {
 			q.Workload = "code\x1b[2J"
 		}
 	}
-	r = run(in, rs)
+	r = runOf(in, rs)
 	r.Model = "llama\x1b[31m\u202egnp.exe"
 	f("steps", r)
 
 	// What the servers said beside it; others use them too.
 	in, rs = closed(300)
-	in.Server = &stats.ServerInput{PromptTokens: ptrTo(1e6), OutputTokens: ptrTo(2e6)}
-	r = run(in, rs)
+	in.Server = &stats.ServerInput{
+		PromptTokens: ptrTo(1e6), OutputTokens: ptrTo(2e6), TTFT: &stats.Mean{Sum: 31, Count: 1000}, E2E: &stats.Mean{Sum: 1210, Count: 1000},
+	}
+	r = runOf(in, rs)
 	r.Summary.Server = map[string]*stats.Dist{}
 	of := func(name string, mean float64, more ...float64) {
 		d := &stats.Dist{Count: 30, Mean: &mean}
@@ -204,7 +207,19 @@ func TestTextGolden(t *testing.T) {
 	of("nvlink_tx", 1.2e9, 1.1e9, 2e9, 2e9)
 	of("host_cpu", 12.5)
 	of("gateway.e2e", 1.3)
-	r.Energy = &Energy{PerRequest: ptrTo(812.0), PerToken: ptrTo(1.23), Idle: ptrTo(98.0), Of: "power of 2 devices over the windows"}
+	of("kv_capacity", 452_000, 452_000, 452_000, 452_000)
+	r.Summary.Server["kv_capacity"].Min = ptrTo(452_000.0)
+	of("kv_cache_usage_max", 0.2, 0.2, 0.3, 0.4)
+	of("requests_running_imbalance", 1.5, 1.5, 1.8, 2)
+	of("requests_paused", 0, 0, 0, 0)
+	r.Summary.Energy = &stats.Energy{
+		Joules: ptrTo(18_360.0), MeanW: ptrTo(612.0), Source: "power", Devices: 2, JPerRequest: ptrTo(61.2), JPerOutputToken: ptrTo(0.956),
+		IdleW: ptrTo(98.0), AboveIdleJoules: ptrTo(15_420.0), AboveIdleJPerRequest: ptrTo(51.4), AboveIdleJPerOutputToken: ptrTo(0.803),
+	}
+	r.Alignment = &Alignment{
+		Sources: []run.SourceTimes{{Source: 1, RenewedEveryNS: 30e9}, {Source: 0, RenewedEveryNS: 1e9, RenewedAtLeast: true, TwoServers: true}},
+		Notes:   []string{"telemetry/part-000003.parquet could not be read: damaged"},
+	}
 	r.Sources = []telemetry.SourceInfo{
 		{
 			Name: "10.0.0.1:8000", URL: "http://10.0.0.1:8000/metrics", Kind: telemetry.KindPage, Sources: []string{"vllm"}, State: telemetry.StateOK, Up: true,
@@ -214,7 +229,7 @@ func TestTextGolden(t *testing.T) {
 		},
 		{
 			Name: "10.0.0.1:9400", URL: "http://10.0.0.1:9400/metrics", Kind: telemetry.KindPage, Sources: []string{"dcgm"}, State: telemetry.StateOK, Up: true,
-			Scrapes: 8, Period: 4e9, PeriodAsked: 1e9, UpdateEvery: 30e9, Series: 58, MeanTime: 180_000_000, Skipped: 3,
+			Scrapes: 8, Period: 4e9, PeriodAsked: 1e9, Series: 58, MeanTime: 180_000_000, Skipped: 3,
 		},
 		{Name: "10.0.0.2:9100", URL: "http://10.0.0.2:9100/metrics", Kind: telemetry.KindPage, State: telemetry.StateError, Why: "nobody listens there", Failures: 33, Period: 1e9, PeriodAsked: 1e9},
 		{Name: "localhost", Kind: telemetry.KindHost, Sources: []string{"host"}, State: telemetry.StateOK, Up: true, Scrapes: 33, Period: 1e9, PeriodAsked: 1e9},
@@ -223,7 +238,7 @@ func TestTextGolden(t *testing.T) {
 
 	// Nothing at all.
 	in, _ = closed(1)
-	f("empty", run(in, nil))
+	f("empty", runOf(in, nil))
 
 	// Answers that take hours.
 	in, _ = closed(1)
@@ -231,7 +246,7 @@ func TestTextGolden(t *testing.T) {
 	for i := range 4 {
 		rs = append(rs, answer(uint64(i), int64(i)*1000*ms, 90_000*ms, 100_000*ms, 30))
 	}
-	f("slow", run(in, rs))
+	f("slow", runOf(in, rs))
 }
 
 // TestColour: colour changes no column, and there is none unless asked for.

@@ -150,13 +150,22 @@ func (r *Run) eachPart(folder string, read func(name string, skip int64) (rows, 
 // read everything.
 func (r *Run) Notes() []Note { return r.notes }
 
-// Summarize makes the summary again from the records, with the input that
-// run.json holds. Of a run that was killed it takes the plan, cut at the last
-// moment of which there is a record. Records in damaged parts count as dropped,
-// which makes the run invalid.
+// Summarize makes the summary again from the records, with the input that Input
+// returns.
 func (r *Run) Summarize() (*stats.Summary, error) {
+	in, err := r.Input()
+	if err != nil {
+		return nil, err
+	}
+	return r.SummarizeAs(in), nil
+}
+
+// Input returns what the summary depends on beside the records, as run.json holds
+// it. Of a run that was killed that is the plan, cut at the last moment of which
+// there is a record.
+func (r *Run) Input() (stats.Input, error) {
 	if r.info.Input == nil {
-		return nil, fmt.Errorf("summarize run %s: run.json says nothing of its windows", r.info.ID)
+		return stats.Input{}, fmt.Errorf("summarize run %s: run.json says nothing of its windows", r.info.ID)
 	}
 	in := *r.info.Input
 	in.Steps = slices.Clone(in.Steps)
@@ -169,6 +178,12 @@ func (r *Run) Summarize() (*stats.Summary, error) {
 		}
 		in.Cut(last)
 	}
+	return in, nil
+}
+
+// SummarizeAs makes the summary from the records with an input. Records in damaged
+// parts count as dropped, which makes the run invalid.
+func (r *Run) SummarizeAs(in stats.Input) *stats.Summary {
 	c := stats.NewCollector(in)
 	for q := range r.Requests() {
 		c.Add(q)
@@ -177,7 +192,7 @@ func (r *Run) Summarize() (*stats.Summary, error) {
 		in.Client.DroppedRecords += max(n.Lost, 1)
 	}
 	c.SetClient(in.Client)
-	return c.Summary(), nil
+	return c.Summary()
 }
 
 // List returns the runs in root, oldest first. Folders that are no runs are left

@@ -386,7 +386,7 @@ func (v *validator) telemetry(d *Data) {
 		p := &d.Telemetry[i]
 		path := v.step("data.telemetry", i, len(d.Telemetry))
 		// A page that is a group has the path of an item even when it is alone.
-		if v.s.given(item("data.telemetry", i)) {
+		if v.s.given(strictyaml.Join(item("data.telemetry", i), "url")) {
 			path = item("data.telemetry", i)
 		}
 		at := path

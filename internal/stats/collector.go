@@ -202,7 +202,9 @@ func (c *Collector) add(r *record.Request, t Timeline) {
 	}
 	tokens := t.Tokens()
 	c.arrivals(r, t, tokens, w)
-	c.own.add(r)
+	if !c.in.Virtual {
+		c.own.add(r, len(r.Events)+tokens)
+	}
 	block := 0
 	if step != notSteady {
 		block = c.block(step, r.Scheduled)

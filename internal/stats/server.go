@@ -11,8 +11,9 @@ import (
 // request of the run and one after its last, warm-ups and drains included, over
 // all their replicas. Nil is not known.
 type ServerInput struct {
-	// TTFT and E2E are the engine's own histograms of them.
+	// TTFT, TPOT and E2E are the engine's own histograms of them.
 	TTFT *Mean `json:"ttft"`
+	TPOT *Mean `json:"tpot"`
 	E2E  *Mean `json:"e2e"`
 	// PromptTokens, with cached ones, and OutputTokens are what it counted.
 	PromptTokens *float64 `json:"prompt_tokens"`
@@ -46,7 +47,7 @@ const (
 // own is what this client did in all of the run, warm-ups included: what the
 // servers' counters are compared with.
 type own struct {
-	ttft, e2e total // ns
+	ttft, tpot, e2e total // ns
 	// prompt and output are tokens of the ok requests, mostPrompt and mostOutput
 	// those that the others may have used at most.
 	prompt, output         total
@@ -58,12 +59,15 @@ type own struct {
 	openPrompt, openOutput           bool
 }
 
-func (o *own) add(r *record.Request) {
+func (o *own) add(r *record.Request, events int) {
 	if v, ok := TTFT(r); ok {
 		o.ttft.add(v)
 	}
 	if v, ok := E2E(r); ok {
 		o.e2e.add(v)
+	}
+	if span, tokens, _ := tpotOf(r, events); tokens > 0 && r.Status == record.OK {
+		o.tpot.add((span + int64(tokens)/2) / int64(tokens))
 	}
 	if r.Status == record.OK {
 		o.ok++
@@ -116,6 +120,55 @@ func apart(server *float64, mine total, most int64, uncounted, open bool) (float
 	return 0, true
 }
 
+// Agreement has figures of the engines and of this client of all of the run, from
+// the reading before the first request to the one after the last, warm-ups and
+// drains included. Pointers are nil where a figure is not known.
+type Agreement struct {
+	PromptTokens Pair `json:"prompt_tokens"` // sums
+	OutputTokens Pair `json:"output_tokens"`
+	TTFT         Pair `json:"ttft_ms"` // means in ms
+	TPOT         Pair `json:"tpot_ms"`
+	E2E          Pair `json:"e2e_ms"`
+	// Attributable says whether the engines' tokens are those of this client, nil
+	// when that is not known.
+	Attributable *bool `json:"attributable"`
+}
+
+// Pair is one figure by the engines and by this client.
+type Pair struct {
+	Engine *float64 `json:"engine"`
+	Client *float64 `json:"client"`
+}
+
+// agreement puts the figures side by side; nil when nothing was read.
+func (c *Collector) agreement() *Agreement {
+	in, o := c.in.Server, &c.own
+	if in == nil {
+		return nil
+	}
+	sum := func(server *float64, mine total) Pair {
+		p := Pair{Engine: server}
+		if mine.n > 0 {
+			p.Client = known(float64(mine.sum))
+		}
+		return p
+	}
+	mean := func(server *Mean, mine total) Pair {
+		var p Pair
+		if server != nil && server.Count > 0 {
+			p.Engine = known(1e3 * server.Sum / server.Count)
+		}
+		if mine.n > 0 {
+			p.Client = known(float64(mine.sum) / perMS / float64(mine.n))
+		}
+		return p
+	}
+	return &Agreement{
+		PromptTokens: sum(in.PromptTokens, o.prompt), OutputTokens: sum(in.OutputTokens, o.output),
+		TTFT: mean(in.TTFT, o.ttft), TPOT: mean(in.TPOT, o.tpot), E2E: mean(in.E2E, o.e2e),
+	}
+}
+
 type checkFunc func(name string, value, limit *float64, ok bool, effect Effect, format string, args ...any)
 
 // serverChecks compares the client's figures with the servers' own.
@@ -147,6 +200,9 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		}
 	}
 	attributable := off == nil || math.Abs(*off) <= maxTokensApart
+	if s.Agreement = c.agreement(); off != nil {
+		s.Agreement.Attributable = &attributable
+	}
 	check("engine_tokens", off, known(maxTokensApart), attributable, MakesNote,
 		"server figures are not attributable to this run: %s", what)
 

@@ -34,6 +34,8 @@ type Summary struct {
 	Client ClientPart `json:"client"`
 	// Server maps canonical signals to their distributions.
 	Server map[string]*Dist `json:"server"`
+	// Agreement has the engines' figures beside the client's; absent without telemetry.
+	Agreement *Agreement `json:"agreement,omitempty"`
 	// Energy is absent when no source stated power or energy.
 	Energy *Energy `json:"energy,omitempty"`
 	// Workloads has the figures per workload, by its name.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
@@ -368,4 +370,30 @@ func TestServerChecks(t *testing.T) {
 		in.Virtual, si.OutputTokens = true, known(1)
 		return rs
 	}, "", nil)
+}
+
+func TestAgreement(t *testing.T) {
+	in, rs := window(10*sec), healthy(200)
+	for _, r := range rs[:20] {
+		r.Phase = record.Warmup
+	}
+	rs[0].Status, rs[0].Error = record.Failed, record.Overloaded
+	if s := summarize(in, rs...); s.Agreement != nil {
+		t.Errorf("%+v with nobody", s.Agreement)
+	}
+	in.Server = &ServerInput{OutputTokens: known(398), TTFT: &Mean{Sum: 10, Count: 200}, TPOT: &Mean{}}
+	s := summarize(in, rs...)
+	yes := true
+	want := &Agreement{
+		PromptTokens: Pair{Client: known(19_900)}, OutputTokens: Pair{known(398), known(398)},
+		TTFT: Pair{known(50), known(50)}, TPOT: Pair{Client: known(50)}, E2E: Pair{Client: known(100)}, Attributable: &yes,
+	}
+	if d := cmp.Diff(want, s.Agreement); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	strict(t, s)
+	in.Server.OutputTokens = known(1000)
+	if s := summarize(in, rs...); *s.Agreement.Attributable {
+		t.Error("tokens of others are attributed to this run")
+	}
 }
