@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,11 +46,27 @@ func TestRealTimeIsPredicted(t *testing.T) {
 		"engine alone": {},
 		"way around":   {Request: 2e6, PromptToken: 1e4, Latency: 3e6, OutputToken: 3e5},
 	} {
-		t.Run(name, func(t *testing.T) { testAgreement(t, costs) })
+		t.Run(name, func(t *testing.T) {
+			for range 3 {
+				differ, late := testAgreement(t, costs)
+				if len(differ) == 0 {
+					return
+				}
+				if late < 5*time.Millisecond {
+					t.Fatal(strings.Join(differ, "\n"))
+				}
+				t.Logf("a step was %v late: once more", late)
+			}
+			t.Skip("this machine does not keep time: there is no schedule to compare with")
+		})
 	}
 }
 
-func testAgreement(t *testing.T, costs StageCosts) {
+// testAgreement returns in what real and virtual time differ, and by how much this
+// machine was late at worst. The engine's schedule does not mind, but who comes while
+// it is late finds the API process without the tokens of a step that has ended by
+// schedule.
+func testAgreement(t *testing.T, costs StageCosts) (differ []string, late time.Duration) {
 	cfg := ServerConfig{MaxNumSeqs: 12, MaxNumBatchedTokens: 512, Stages: &costs}
 	s, url := start(t, cfg)
 	const n = 60
@@ -75,9 +92,7 @@ func testAgreement(t *testing.T, costs StageCosts) {
 	}
 	wg.Wait()
 	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == n })
-	if s.Stats().Rebased > 0 {
-		t.Skip("this machine stood still for seconds: there is no schedule to compare with")
-	}
+	late = time.Duration(s.Stats().Late.Max())
 	accounts := s.replicas[0].accounts
 	slices.SortFunc(accounts, func(a, b logged) int { return cmp.Compare(a.came, b.came) })
 	users := make(replays, n)
@@ -116,18 +131,13 @@ func testAgreement(t *testing.T, costs StageCosts) {
 			return float64(st.Values()[j])
 		})
 		virtual := median(func(i int) float64 { return float64(k.stages[i].Values()[j]) })
-		within := 0.02
-		if late := s.Stats().Late.Quantile(.9); name == "tokenization" && late > int64(2*time.Millisecond) {
-			// A goroutine that is late by more than a step does not know yet what the next
-			// one makes, and lets requests pass before it.
-			within = 0.15
-		}
-		if math.Abs(virtual-real) > within*real {
-			t.Errorf("median %s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual))
+		if math.Abs(virtual-real) > 0.02*real {
+			differ = append(differ, fmt.Sprintf("median %s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual)))
 		}
 		t.Logf("%s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual))
 		if j == 0 && real < float64(time.Millisecond) {
 			t.Errorf("nobody queues: %v", time.Duration(real))
 		}
 	}
+	return differ, late
 }
