@@ -324,6 +324,25 @@ func TestPolicies(t *testing.T) {
 			},
 		},
 		{
+			name: "nobody is admitted in a step with a preemption",
+			rule: "WAITING only if nothing was preempted in this step",
+			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 64, Blocks: 4, ByPriority: true},
+			do: func(tr *trace) {
+				tr.urgent("a", 1, 16, 3)
+				tr.urgent("b", 1, 33, 2)
+				tr.steps(1)
+				tr.urgent("c", 0, 16, 1)
+				tr.steps(3)
+			},
+			// a takes one of the three blocks that b loses; c would fit the other two.
+			want: []string{
+				"d0 a:16+0 b:33+0 | a#0 b#0 | free 0",
+				"d1 | a#1 | free 2",
+				"d1 c:16+0 | a#2. c#0. | free 4",
+				"d0 b:34+0 | b#1. | free 4",
+			},
+		},
+		{
 			name: "vllm in order of arrival: the last gives way, whatever its priority",
 			rule: "FCFS: last running",
 			cfg:  EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 64, Blocks: 3},
@@ -458,5 +477,21 @@ func TestSGLangEstimate(t *testing.T) {
 		if got := g.ratioNow(tt.tick); got < tt.want-1e-9 || got > tt.want+1e-9 {
 			t.Errorf("after %d steps %v, want %v", tt.tick, got, tt.want)
 		}
+	}
+	// 160 tokens of memory. b (4 + 78) fits beside a's 4 and 0.7 of its other 99. When
+	// both have 80 tokens b gives way, and a has made 77 of 100: (77 + 20) / (100 + 1).
+	e := newTestEngine(t, EngineConfig{MaxNumSeqs: 8, MaxNumBatchedTokens: 40, Blocks: 40, BlockTokens: 4, Policy: SGLang})
+	tr := &trace{e: e}
+	tr.submit("a", 4, 100)
+	tr.steps(1)
+	tr.submit("b", 4, 78)
+	for e.Counters.Preemptions == 0 && len(tr.lines) < 200 {
+		tr.steps(1)
+	}
+	if got, want := e.sglang.ratio, 97.0/101; got < want-1e-9 || got > want+1e-9 {
+		t.Errorf("after a retraction %v, want %v", got, want)
+	}
+	if got := e.sglang.ratioNow(e.tick); got != e.sglang.ratio {
+		t.Errorf("the step of the retraction shrinks it to %v", got)
 	}
 }
