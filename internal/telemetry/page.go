@@ -173,7 +173,7 @@ func word(b []byte) (first, rest []byte) {
 
 // sampleValue reads a value of the exposition format: a decimal number, NaN or Inf with a sign or without.
 func sampleValue(b []byte) (float64, bool) {
-	if len(b) == 0 || len(b) > 400 || bytes.IndexAny(b, "_xXpP") >= 0 {
+	if len(b) == 0 || len(b) > 400 || bytes.ContainsAny(b, "_xXpP") {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(view(b), 64)
