@@ -698,9 +698,12 @@ func TestHangingConnects(t *testing.T) {
 // Prometheus' own.
 func TestPathAndWait(t *testing.T) {
 	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
+		var mu sync.Mutex // two targets are read at once
 		var paths []string
 		net.handle("a:80", func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
 			paths = append(paths, r.URL.String())
+			mu.Unlock()
 			text(w, running(1))
 		})
 		net.handle("p:9090", func(w http.ResponseWriter, _ *http.Request) { text(w, "x 1\nprometheus_tsdb_head_series 9\n") })
