@@ -130,8 +130,6 @@ func Sources(infos []telemetry.SourceInfo) []Source {
 	return out
 }
 
-func sourceName(i int) string { return fmt.Sprintf("source %d", i) }
-
 // nothing is telemetry without a sample.
 type nothing struct{}
 
@@ -164,7 +162,7 @@ func Build(in Input) (*Result, error) {
 	defer s.stop()
 	first, last := int64(0), floor(max(c.end, 1)-1, step)
 	if v.any {
-		first, last = min(first, floor(v.first, step)-1), max(last, floor(v.last, step)+1)
+		first, last = min(first, floor(v.first-s.reach, step)), max(last, floor(v.last+s.reach, step))
 	}
 	var rows []run.TimelineRow
 	total := int64(0)

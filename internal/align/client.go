@@ -23,8 +23,9 @@ type span struct {
 	from, to int64 // ns
 }
 
-// spans puts stretches of the same user or session together. It keeps 32 bytes
-// for each, and works through them whenever there are twice as many as before.
+// spans puts stretches of the same user or session and workload together. It keeps
+// 32 bytes for each, and works through them whenever there are twice as many as
+// before.
 type spans struct {
 	list []span
 	next int // the number at which to put together again
@@ -49,11 +50,11 @@ func (s *spans) join() {
 		case a.id > b.id:
 			return 1
 		}
-		return 0
+		return int(a.workload) - int(b.workload)
 	})
 	n := 0
 	for _, v := range s.list {
-		if n > 0 && s.list[n-1].id == v.id {
+		if n > 0 && s.list[n-1].id == v.id && s.list[n-1].workload == v.workload {
 			last := &s.list[n-1]
 			last.from, last.to = min(last.from, v.from), max(last.to, v.to)
 			continue
@@ -216,11 +217,16 @@ func newClient(in *Input, step int64) *client {
 		for i := range out {
 			out[i] = newCrowd(step, 0, cells)
 		}
-		for _, v := range s.list {
-			out[0].add(v.from, v.to)
-			if n > 1 {
-				out[v.workload].add(v.from, v.to)
+		for i := 0; i < len(s.list); {
+			all := s.list[i]
+			for ; i < len(s.list) && s.list[i].id == all.id; i++ {
+				v := &s.list[i]
+				all.from, all.to = min(all.from, v.from), max(all.to, v.to)
+				if n > 1 {
+					out[v.workload].add(v.from, v.to)
+				}
 			}
+			out[0].add(all.from, all.to)
 		}
 		return out
 	}
@@ -468,15 +474,20 @@ func (c *client) rows(i int64, rows []run.TimelineRow) []run.TimelineRow {
 
 // quantile is one of those that the timeline has, with its name.
 type quantile struct {
-	name string
-	q    float64
-	mil  int // in thousandths, so that ranks are whole arithmetic
+	name      string
+	low, high string // of the bounds of its bucket
+	q         float64
+	mil       int // in thousandths, so that ranks are whole arithmetic
 }
 
 // rank returns its nearest rank among n values, 1 being the smallest.
 func (q quantile) rank(n int) int { return max((n*q.mil+999)/1000, 1) }
 
-var quantiles = [...]quantile{{"p50", 0.5, 500}, {"p95", 0.95, 950}, {"p99", 0.99, 990}}
+var quantiles = [...]quantile{
+	{"p50", "p50_low", "p50_high", 0.5, 500},
+	{"p95", "p95_low", "p95_high", 0.95, 950},
+	{"p99", "p99_low", "p99_high", 0.99, 990},
+}
 
 // The stats of a row.
 const (

@@ -92,23 +92,28 @@ type gauge struct {
 	value float64
 }
 
-// add takes a reading and calls hold with the stretches of time for which it and
-// the one before stand. It returns whether the reading was a new one.
-func (g *gauge) add(t int64, v float64, hold func(from, to int64, v float64)) bool {
+// stretch is a stretch of time for which a value stands.
+type stretch struct {
+	from, to int64
+	v        float64
+}
+
+// add takes a reading and returns the stretches of time for which it and the one
+// before stand. fresh says whether it is a new one.
+func (g *gauge) add(t int64, v float64) (held [3]stretch, fresh bool) {
 	last, first, fresh, gap := g.next(t)
 	if !fresh {
-		return false
+		return held, false
 	}
 	half := g.usual / 2
-	switch {
-	case first || gap:
-		hold(t-half, t, v)
-	default:
+	if first || gap {
+		held[0] = stretch{t - half, t, v}
+	} else {
 		middle := last + (t-last)/2
-		hold(last, middle, g.value)
-		hold(middle, t, v)
+		held[0] = stretch{last, middle, g.value}
+		held[1] = stretch{middle, t, v}
 	}
-	hold(t, t+half, v) // until the next one says otherwise
+	held[2] = stretch{t, t + half, v} // until the next one says otherwise
 	g.value = v
-	return true
+	return held, true
 }

@@ -178,17 +178,18 @@ func TestCounterKeepsTheSum(t *testing.T) {
 }
 
 func TestGaugeHoldsWhatIsNear(t *testing.T) {
-	type stretch struct {
-		from, to int64
-		v        float64
-	}
 	var got []stretch
 	g := &gauge{pace: pace{usual: sec}}
 	for _, r := range []struct {
 		t int64
 		v float64
 	}{{0, 1}, {sec, 2}, {4 * sec, 3}} {
-		g.add(r.t, r.v, func(from, to int64, v float64) { got = append(got, stretch{from, to, v}) })
+		held, _ := g.add(r.t, r.v)
+		for _, h := range held {
+			if h.from < h.to {
+				got = append(got, h)
+			}
+		}
 	}
 	want := []stretch{
 		{-500 * ms, 0, 1},
@@ -207,7 +208,7 @@ func TestGaugeHoldsWhatIsNear(t *testing.T) {
 			t.Errorf("stretch %d is %v, want %v", i, got[i], want[i])
 		}
 	}
-	if g.add(4*sec, 9, func(int64, int64, float64) { t.Error("an old reading holds") }) {
+	if held, fresh := g.add(4*sec, 9); fresh || held != [3]stretch{} {
 		t.Error("an old reading is a new one")
 	}
 }

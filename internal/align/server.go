@@ -2,6 +2,7 @@ package align
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -48,7 +49,8 @@ type group struct {
 	id      signal.ID
 	source  int // -1 for all sources together
 	courses []int
-	edges   bool // distributions have the same buckets
+	edges   bool      // distributions have the same buckets
+	le      []float64 // their upper bounds, where they do
 	// unequal is where load that ought to be spread is told how it is spread.
 	unequal bool
 	figures []figure // of all sources together: one for each window
@@ -78,6 +80,7 @@ type server struct {
 	v       *survey
 	in      *Input
 	step    int64
+	names   []string // of the sources, in rows
 	courses []course
 	groups  []group // by signal, then source, all sources together last
 	states  []state
@@ -90,6 +93,7 @@ type server struct {
 	free    [][]acc
 	closed  int64 // cells before this one are complete
 	behind  int64
+	reach   int64 // how far from its time a reading may stand for a gauge
 	newest  int64
 	any     bool
 	done    bool
@@ -119,6 +123,7 @@ func newServer(in *Input, v *survey) *server {
 	for _, w := range in.Run.Steps {
 		s.windows = append(s.windows, window{w.Start, w.End})
 	}
+	s.nameSources()
 	s.findCourses()
 	s.findGroups()
 	for range s.windows {
@@ -295,6 +300,11 @@ func (s *server) group(id signal.ID, source int, courses []int) group {
 			g.edges = false
 		}
 	}
+	if g.edges {
+		for _, b := range s.courses[courses[0]].buckets {
+			g.le = append(g.le, b.bound)
+		}
+	}
 	return g
 }
 
@@ -368,6 +378,7 @@ func (s *server) start(step int64) {
 		s.behind = max(s.behind, 3*usual, s.v.tracks[of].longest)
 		if c.gaugeLike() {
 			s.states[c.value].gauge = &gauge{pace: p}
+			s.reach = max(s.reach, usual/2)
 			continue
 		}
 		period := int64(0)
@@ -388,7 +399,8 @@ func (s *server) start(step int64) {
 		}
 	}
 	s.behind = min(s.behind+s.v.behind, mostBehind) + step
-	s.closed = floor(s.v.first, step) - 1
+	s.reach = min(s.reach, mostBehind)
+	s.closed = floor(s.v.first-s.reach, step)
 	s.next, s.stop = iter.Pull(s.in.Samples.All())
 }
 
@@ -440,9 +452,14 @@ func (s *server) add(x *signal.Sample) {
 		return
 	}
 	if st.gauge != nil {
-		fresh := st.gauge.add(t, x.Value, func(from, to int64, v float64) { s.hold(x.Series, from, to, v) })
+		held, fresh := st.gauge.add(t, x.Value)
 		if !fresh {
 			return
+		}
+		for _, h := range held {
+			if h.from < h.to {
+				s.hold(x.Series, h)
+			}
 		}
 		a := &s.cell(i)[x.Series]
 		if a.y <= 0 {
@@ -484,11 +501,11 @@ func (s *server) add(x *signal.Sample) {
 
 // hold gives cells without a reading whose middle is in a stretch of time the
 // value that held then.
-func (s *server) hold(series int32, from, to int64, v float64) {
+func (s *server) hold(series int32, h stretch) {
 	half := s.step / 2
-	for i := floor(from-half+s.step-1, s.step); i*s.step+half < to; i++ {
+	for i := floor(h.from-half+s.step-1, s.step); i*s.step+half < h.to; i++ {
 		if cell := s.cell(i); cell != nil && cell[series].y <= 0 {
-			cell[series] = acc{v, -1}
+			cell[series] = acc{h.v, -1}
 		}
 	}
 }
@@ -639,11 +656,19 @@ func (s *server) weigh(j int, t int64, v float64) {
 }
 
 // name returns the name of a source in rows.
-func (s *server) name(i int) string {
-	if o := s.of(i); o.Name != "" {
-		return o.Name
+func (s *server) name(i int) string { return s.names[i] }
+
+// nameSources gives every source a name that no other has.
+func (s *server) nameSources() {
+	taken := make(map[string]bool)
+	for i := range s.v.origins {
+		name := s.of(i).Name
+		if name == "" || taken[name] {
+			name = strings.TrimSpace(fmt.Sprintf("%s source %d", name, i))
+		}
+		taken[name] = true
+		s.names = append(s.names, name)
 	}
-	return sourceName(i)
 }
 
 // combine appends the rows of a group.
@@ -708,15 +733,15 @@ func (s *server) combine(g *group, t int64, cell []acc, rows []run.TimelineRow) 
 			put(statMean, by/whole)
 		}
 		if g.edges && whole > 0 {
-			le, cum := s.mass(g, cell)
+			cum := s.mass(g, cell)
 			for _, q := range quantiles {
-				low, high, ok := between(le, cum, q.q)
+				low, high, ok := between(g.le, cum, q.q)
 				if !ok {
 					continue
 				}
-				put(q.name+"_low", low)
+				put(q.low, low)
 				if !math.IsInf(high, 1) {
-					put(q.name+"_high", high)
+					put(q.high, high)
 				}
 			}
 		}
@@ -754,22 +779,18 @@ func (s *server) combine(g *group, t int64, cell []acc, rows []run.TimelineRow) 
 	return rows
 }
 
-// mass returns the buckets of a group in a cell: their upper bounds, and how many
-// observations are not above each.
-func (s *server) mass(g *group, cell []acc) (le, cum []float64) {
-	first := &s.courses[g.courses[0]]
+// mass returns how many observations of a group in a cell are not above each
+// bound. It is valid until the next call.
+func (s *server) mass(g *group, cell []acc) []float64 {
 	s.cums = s.cums[:0]
-	for range first.buckets {
-		s.cums = append(s.cums, 0)
-	}
-	le = make([]float64, 0, len(first.buckets))
-	for b := range first.buckets {
-		le = append(le, first.buckets[b].bound)
+	for b := range g.le {
+		n := 0.0
 		for _, j := range g.courses {
-			s.cums[b] += cell[s.courses[j].buckets[b].series].x
+			n += cell[s.courses[j].buckets[b].series].x
 		}
+		s.cums = append(s.cums, n)
 	}
-	return le, s.cums
+	return s.cums
 }
 
 // between returns the bounds of the bucket that a quantile lies in. The upper

@@ -185,13 +185,11 @@ func (s *server) observations(g *group, windows []int) *stats.Dist {
 	if sums {
 		d.Mean = known(sum / n)
 	}
-	first := &s.courses[g.courses[0]]
-	if !g.edges || len(first.buckets) == 0 {
+	if len(g.le) == 0 {
 		return d
 	}
-	le, cum := make([]float64, len(first.buckets)), make([]float64, len(first.buckets))
-	for b := range first.buckets {
-		le[b] = first.buckets[b].bound
+	le, cum := g.le, make([]float64, len(g.le))
+	for b := range le {
 		for _, j := range g.courses {
 			for _, w := range windows {
 				cum[b] += s.inside[w][s.courses[j].buckets[b].series].x

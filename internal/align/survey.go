@@ -43,8 +43,8 @@ func (t *thinned) median() int64 {
 	if t.n == 0 {
 		return 0
 	}
-	s := slices.Clone(t.list[:t.n])
-	slices.Sort(s)
+	s := t.list
+	slices.Sort(s[:t.n])
 	return s[t.n/2]
 }
 
