@@ -441,8 +441,9 @@ func (s *server) add(x *signal.Sample) {
 	if st.gauge == nil && st.counter == nil {
 		return
 	}
-	g := &s.v.origins[s.v.series[x.Series].Source]
-	t := g.at(x)
+	d := &s.v.series[x.Series]
+	g := &s.v.origins[d.Source]
+	t := g.at(x, d)
 	if !s.any || t > s.newest {
 		s.any, s.newest = true, t
 	}

@@ -107,7 +107,7 @@ type origin struct {
 	moreGaps int64 // beyond those kept
 	disorder int64 // by how much samples were older than the newest of all
 	shift    bool  // its samples bear times of its own clock
-	own      bool  // at least one did
+	relayed  bool  // all of them do
 }
 
 // gapOf is a stretch without a reading.
@@ -183,7 +183,7 @@ func (o *observer) observe(offset *clock.Offset, s *signal.Sample) {
 func newSurvey(in *Input) *survey {
 	v := &survey{in: in, origins: make([]origin, len(in.Sources))}
 	for i := range in.Sources {
-		v.origin(i).shift = in.Sources[i].OwnTimes
+		v.origin(i).shift, v.origin(i).relayed = in.Sources[i].OwnTimes, in.Sources[i].Relayed
 	}
 	var o observer
 	clocks := func() {
@@ -242,10 +242,17 @@ func (v *survey) origin(i int) *origin {
 	return g
 }
 
+// stated says whether a sample bears a time of the source's own clock. All of a
+// Prometheus do; of pages those whose time is one instant. What is said of the
+// reading itself never does.
+func (g *origin) stated(s *signal.Sample, d *signal.Series) bool {
+	return g.shift && (g.relayed || s.Start == s.End) && d.Signal.Def().Group != signal.Scrape
+}
+
 // at returns when the value of a sample held, in ns of the run's clock.
-func (g *origin) at(s *signal.Sample) int64 {
+func (g *origin) at(s *signal.Sample, d *signal.Series) int64 {
 	t := s.Start + (s.End-s.Start)/2
-	if g.shift && s.Start == s.End {
+	if g.stated(s, d) {
 		if offset, _, ok := g.offset.At(t); ok {
 			return t - offset
 		}
@@ -254,7 +261,7 @@ func (g *origin) at(s *signal.Sample) int64 {
 }
 
 func (v *survey) add(g *origin, d *signal.Series, s *signal.Sample) {
-	t := g.at(s)
+	t := g.at(s, d)
 	if !v.any || t < v.first {
 		v.first = t
 	}
@@ -273,8 +280,7 @@ func (v *survey) add(g *origin, d *signal.Series, s *signal.Sample) {
 	}
 	before := k.changed
 	k.add(t, s.Value)
-	if g.shift && s.Start == s.End {
-		g.own = true
+	if g.stated(s, d) || g.relayed && d.Signal.Def().Group == signal.Scrape {
 		return // its readings are not the scraper's
 	}
 	if !g.any || t > g.tick {
