@@ -157,7 +157,7 @@ func newReadings(targets []telemetry.Target, p *pages, c *clock.Clock) (*reading
 	var err error
 	r.scraper, err = telemetry.New(telemetry.Config{
 		Targets: targets, Clock: c, Sink: r.tap, Tables: p.tables, Every: p.data.TelemetryInterval,
-		ReadFile: os.ReadFile,
+		ReadFile: os.ReadFile, AskClocks: true,
 	})
 	return r, err
 }

@@ -104,6 +104,9 @@ type Config struct {
 	// MaxBody and MaxSeries bound what is used of one page; 0 means DefaultMaxBody and DefaultMaxSeries.
 	MaxBody   int64
 	MaxSeries int
+	// AskClocks asks pages that come quickly a few times more, between the points of the grid, until their Date tells
+	// how far the server's clock is away to some ms; nothing else of these answers is used.
+	AskClocks bool
 	// Dial replaces the dialler (tests, fake time).
 	Dial Dial
 	// ReadFile reads the files of /proc and /sys for KindHost, which needs it.
@@ -172,7 +175,7 @@ type source struct {
 	declared    bool
 	up, seconds int32 // the series about the reading itself
 	size, count int32
-	clocks      map[ClockKind]int32
+	clocks      map[string]int32 // by labels
 	one         [4]signal.Sample
 
 	busy sync.Mutex // held during a reading
@@ -389,6 +392,7 @@ func (src *source) loop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		src.askClock(ctx, gridAfter(c.Now(), src.back.period))
 	}
 }
 
@@ -445,7 +449,7 @@ func (src *source) declare(sink signal.Sink) {
 	src.seconds = sink.Declare(signal.Series{Signal: signal.ScrapeTime})
 	src.size = sink.Declare(signal.Series{Signal: signal.ScrapeBytes})
 	src.count = sink.Declare(signal.Series{Signal: signal.ScrapeSeries})
-	src.clocks = map[ClockKind]int32{}
+	src.clocks = map[string]int32{}
 }
 
 // about hands on the cost and the success of a reading, and what it showed of the source's clock.
@@ -463,15 +467,7 @@ func (src *source) about(sink signal.Sink, r *reading) {
 		sample(src.size, float64(r.bytes)), sample(src.count, float64(r.series)),
 	}
 	sink.Add(src.one[:])
-	for _, c := range r.clocks {
-		id, ok := src.clocks[c.Kind]
-		if !ok {
-			id = sink.Declare(signal.Series{Raw: ClockSeries, Labels: "kind=" + string(c.Kind)})
-			src.clocks[c.Kind] = id
-		}
-		src.one[0] = signal.Sample{Series: id, Start: c.Start, End: c.End, Value: float64(c.Server) / 1e9}
-		sink.Add(src.one[:1])
-	}
+	src.tell(sink, r.clocks)
 }
 
 // note writes down what a reading was like.
@@ -656,6 +652,7 @@ type pageSource struct {
 	every  time.Duration
 	reader *Reader
 	warned bool
+	dates  dates
 	last   int64 // of a page that drains: the number of the last step seen
 }
 
@@ -706,9 +703,7 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 	if r.drains {
 		p.count(f.body, r)
 	}
-	if f.date != 0 {
-		r.clock(ClockDate, &f, f.date*1e9, 1e9)
-	}
+	r.date(&f)
 	if t, ok := nodeTime(f.body); ok {
 		r.clock(ClockTime, &f, t, 1e6)
 	}
@@ -716,6 +711,7 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 		r.ownTimes = true
 		r.clock(ClockSample, &f, info.Newest, 1e6)
 	}
+	p.dates.see(p.s.cfg.Clock.Start(), r)
 	if len(r.sources) == 0 && info.Series > 0 {
 		text := "no table knows any name on this page"
 		if isPrometheus(f.body) {
