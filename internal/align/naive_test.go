@@ -451,7 +451,7 @@ func TestServersAgainstTheNaiveOne(t *testing.T) {
 		want := make(map[run.TimelineRow]float64)
 		window0 := window{in.Run.Steps[0].Start, in.Run.Steps[0].End}
 		sumRate, anyRate := 0.0, false
-		for at := floor(-9*sec, step) * step; at < length+6*sec; at += step {
+		for at := floor(-length-9*sec, step) * step; at < 2*length+6*sec; at += step {
 			for i, id := range ids {
 				together := func(of []key, source string) {
 					var known []float64
