@@ -335,6 +335,50 @@ func TestNamesByPreference(t *testing.T) {
 	same(t, got.Signals, map[string]float64{"prompt_tokens": 7, "generation_tokens": 8})
 }
 
+// The names of DCGM 4.6, and devices that are told several times.
+func TestNamesOfDCGM(t *testing.T) {
+	f := func(page string, want map[string]float64) {
+		t.Helper()
+		got, err := ReadPage([]byte(page), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got.Sources, []string{"dcgm"})
+		same(t, got.Signals, want)
+	}
+	f(`DCGM_FI_PROF_SM_UTIL_RATIO{gpu="0"} 0.8
+DCGM_FI_PROF_SM_OCCUPANCY_RATIO{gpu="0"} 0.3
+DCGM_FI_PROF_TENSOR_UTIL_RATIO{gpu="0"} 0.7
+DCGM_FI_PROF_DRAM_UTIL_RATIO{gpu="0"} 0.4
+DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO{gpu="0"} 0.9
+DCGM_FI_DEV_GPU_UTIL_RATIO{gpu="0"} 0.95
+DCGM_FI_DEV_BOARD_POWER_WATTS{gpu="0"} 650
+DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS{gpu="0"} 700
+DCGM_FI_DEV_GPU_TEMP_CELSIUS{gpu="0"} 61
+DCGM_FI_DEV_MEMORY_TEMP_CELSIUS{gpu="0"} 71
+DCGM_FI_DEV_XID_ERROR{gpu="0"} 31
+DCGM_FI_DEV_PCIE_REPLAY_TOTAL{gpu="0"} 2
+DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL{gpu="0"} 3
+DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL{gpu="0"} 5e12
+`, map[string]float64{
+		"sm_active": 0.8, "sm_occupancy": 0.3, "tensor_active": 0.7, "dram_active": 0.4, "gr_engine_active": 0.9, "gpu_util": 0.95, "power": 650, "power_limit": 700,
+		"gpu_temp": 61, "mem_temp": 71, "xid": 31, "gpu_errors": 5, "pcie_tx_bytes": 5e12,
+	})
+	f("# HELP DCGM_FI_DEV_GPU_UTIL_RATIO GPU utilization (in %).\nDCGM_FI_DEV_GPU_UTIL_RATIO{gpu=\"0\"} 1\n", map[string]float64{"gpu_util": 0.01})
+	// Instances of one device: its power counts once, their memory adds up; several pods on one device repeat its figures.
+	f(`DCGM_FI_DEV_POWER_USAGE{gpu="0",GPU_I_ID="1"} 300
+DCGM_FI_DEV_POWER_USAGE{gpu="0",GPU_I_ID="2"} 300
+DCGM_FI_DEV_FB_USED{gpu="0",GPU_I_ID="1"} 10
+DCGM_FI_DEV_FB_USED{gpu="0",GPU_I_ID="2"} 20
+DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",GPU_I_ID="1"} 0.5
+DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",GPU_I_ID="2"} 0.1
+DCGM_FI_DEV_POWER_USAGE{gpu="1",pod="a"} 200
+DCGM_FI_DEV_POWER_USAGE{gpu="1",pod="b"} 200
+`, map[string]float64{"power": 500, "fb_used": 30 << 20, "dram_active": 0.3, "dram_active_max": 0.5})
+	b, _ := read(t, Options{}, "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",Hostname=\"h\"} 1\n", "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-1\",hostname=\"h\"} 2\n")
+	same(t, b.courses(), map[string][]float64{"power{gpu=0,host=h,uuid=GPU-1}": {1, 2}})
+}
+
 func TestRepeatedRanksCountOnce(t *testing.T) {
 	page := ""
 	for dp := range 2 {
