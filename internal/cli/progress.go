@@ -28,7 +28,12 @@ type progress struct {
 	drawn    bool // a line stands on the terminal
 	stopping bool // the user has been told
 	said     time.Duration
+	// after tells, when the load is over, what still takes time.
+	after *time.Timer
 }
+
+// workingAfter is how long the figures may take before that is said.
+const workingAfter = 2 * time.Second
 
 func newProgress(env *Env, quiet bool) *progress {
 	return &progress{w: env.Stderr, tty: env.StderrTTY, quiet: quiet}
@@ -47,6 +52,9 @@ func (p *progress) show(c conduct.Progress) {
 	if p.quiet {
 		return
 	}
+	if c.Over && p.after == nil {
+		p.after = time.AfterFunc(workingAfter, p.working)
+	}
 	line := report.Cut(report.Printable(progressLine(&c)), report.Width-1)
 	switch {
 	case p.tty:
@@ -56,6 +64,17 @@ func (p *progress) show(c conduct.Progress) {
 		p.said = c.Elapsed
 		_, _ = io.WriteString(p.w, line+"\n")
 	}
+}
+
+// working says that the load is over and the figures are not ready yet.
+func (p *progress) working() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.after == nil {
+		return // closed
+	}
+	p.clear()
+	_, _ = io.WriteString(p.w, "working out the figures\n")
 }
 
 func (p *progress) clear() {
@@ -69,6 +88,10 @@ func (p *progress) clear() {
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.after != nil {
+		p.after.Stop()
+		p.after = nil
+	}
 	p.clear()
 }
 

@@ -21,6 +21,7 @@ import (
 //	half    chat that breaks off every stream in the middle
 //	locked  wants the key s3cret, and repeats one that it refuses
 //	query   wants the key s3cret in the query of every URL
+//	nosy    a telemetry page that repeats the key that came with it
 //	html    a web site, not an API
 //	silent  accepts connections and says nothing
 func serve(name string) (url string, stop func()) {
@@ -85,6 +86,10 @@ func serve(name string) (url string, stop func()) {
 			default:
 				w.WriteHeader(http.StatusNotFound)
 			}
+		})
+	case "nosy":
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "it got ["+r.Header.Get("Authorization")+"]\nvllm:num_requests_running{engine=\"0\"} 1\n")
 		})
 	case "html":
 		h = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
