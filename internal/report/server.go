@@ -191,11 +191,11 @@ func (t *text) energy() {
 		}
 		return strings.Join(parts, ", ")
 	}
-	how := "from readings of their power"
+	how := "from readings of power"
 	if e.Source == "counter" {
-		how = "by their own counters"
+		how = "from counters of energy"
 	}
-	lines := []string{fmt.Sprintf("%s in the window, %s on average, of %s %s", prefixed(*e.Joules, "J"), prefixed(*e.MeanW, "W"), plural(e.Devices, "device"), how)}
+	lines := []string{fmt.Sprintf("%s in the window, %s on average, of %s, %s", prefixed(*e.Joules, "J"), prefixed(*e.MeanW, "W"), plural(e.Devices, "device"), how)}
 	if s := per(e.JPerRequest, e.JPerOutputToken); s != "" {
 		lines = append(lines, s)
 	}
