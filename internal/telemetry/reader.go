@@ -55,6 +55,8 @@ type PageInfo struct {
 	NaN, Duplicate, Malformed int
 	// OutOfRange counts values that cannot be true, by the ranges of the tables.
 	OutOfRange int
+	// Backwards counts values whose own time lies before that of the value before.
+	Backwards int
 	// Problems are the first few of what could not be used.
 	Problems []Problem
 	// Restarts is 1 when a counter that gives a signal went down, or the server's start time changed, since the page before.

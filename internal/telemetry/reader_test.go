@@ -427,6 +427,12 @@ func TestOwnTimestamps(t *testing.T) {
 		"gpu_temp{gpu=0} 1000000000-1000000005 40",
 		"power{gpu=0} 7000000000-7000000000 110", "gpu_temp{gpu=0} 2000000000-2000000005 40",
 	})
+	// What goes back in time is no news either, but it is said.
+	n := len(b.samples)
+	info, err := r.Read([]byte(page(1_700_000_006_000, 90)), "", 3e9, 3e9+5, b)
+	if err != nil || info.Backwards != 1 || len(info.Problems) != 1 || len(b.samples) != n+1 {
+		t.Errorf("%+v, %v", info, err)
+	}
 	// Without the run's zero they cannot be used.
 	b, _ = read(t, Options{}, page(1_700_000_005_250, 100))
 	if b.samples[0].Start != 0 || b.samples[0].End != 1e7 {
