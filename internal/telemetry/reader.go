@@ -449,8 +449,12 @@ func (r *Reader) forget() {
 	if len(r.names) > 2*r.info.Series+1000 {
 		clear(r.names)
 	}
+	used := make(map[*course]bool, len(r.plan))
+	for i := range r.plan {
+		used[r.plan[i].course] = true
+	}
 	for key, c := range r.courses {
-		if !c.declared {
+		if !c.declared && !used[c] {
 			delete(r.courses, key)
 		}
 	}

@@ -256,13 +256,19 @@ vllm:generation_tokens_total{engine="0"} 10
 vllm:kv_cache_usage_perc{engine="0",a} 0.5
 vllm:kv_cache_usage_perc{engine="0"} 0x10
 python_info 1
-`
+a{1x="y"} 1
+a{b=c} 1
+a{"b="c"} 1
+a{b="c" d="e"} 1
+a{b} 1
+{b="c"} 1
+` + "a{" + strings.Repeat(`b="c",`, maxLabels+1) + "} 1\n"
 	got, err := ReadPage([]byte(page), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got.Signals, map[string]float64{"requests_running": 3, "generation_tokens": 9})
-	if got.Info.Malformed != 8 || got.Info.Duplicate != 1 || got.Info.Series != 3 {
+	if got.Info.Malformed != 15 || got.Info.Duplicate != 1 || got.Info.Series != 3 {
 		t.Errorf("%+v", got.Info)
 	}
 	var lines []int
@@ -272,18 +278,18 @@ python_info 1
 			t.Error("a problem without a text")
 		}
 	}
-	same(t, lines, []int{2, 3, 4, 5, 6, 0, 9, 10, 11})
+	same(t, lines, []int{2, 3, 4, 5, 6, 0, 9, 10, 11, 13})
 	if !strings.Contains(got.Info.Problems[0].Text, "this is no sample") {
 		t.Errorf("%q does not show the line", got.Info.Problems[0].Text)
 	}
 	// No line is read that is longer than any may be.
 	got, err = ReadPage([]byte("vllm:num_requests_waiting{engine=\"0\",x=\""+strings.Repeat("x", 100_000)+"\"} 5\n"+page), "")
-	if err != nil || got.Info.Malformed != 9 || len(got.Signals) != 2 || !strings.Contains(got.Info.Problems[0].Text, "bytes") {
+	if err != nil || got.Info.Malformed != 16 || len(got.Signals) != 2 || !strings.Contains(got.Info.Problems[0].Text, "bytes") {
 		t.Errorf("%v %+v", err, got)
 	}
 	// A megabyte of nonsense is not a megabyte of problems.
 	got, err = ReadPage([]byte(page+strings.Repeat("nonsense without end\n", 50_000)), "")
-	if err != nil || got.Info.Malformed != 50_008 || len(got.Info.Problems) > maxProblems {
+	if err != nil || got.Info.Malformed != 50_015 || len(got.Info.Problems) > maxProblems {
 		t.Errorf("%v, %d problems of %d", err, len(got.Info.Problems), got.Info.Malformed)
 	}
 }
@@ -298,6 +304,8 @@ func TestBodiesThatAreNoPage(t *testing.T) {
 		"json":            `{"detail":"Not Found","code":404}`,
 		"json list":       `[{"a":1}]`,
 		"json cut off":    `[{"iter": 1, "iterLatencyMS"`,
+		"json not closed": `[{"iter": 1}`,
+		"json no list":    `[{"iter": 1}}`,
 	} {
 		if _, err := ReadPage([]byte(body), ""); !errors.Is(err, ErrNotAPage) {
 			t.Errorf("%s: %v", name, err)
@@ -614,19 +622,24 @@ func TestChurn(t *testing.T) {
 	for i := range 200 {
 		var page strings.Builder
 		fmt.Fprintf(&page, "vllm:num_requests_running{engine=\"0\"} %d\n", i)
+		// Not counted until the 150th page, and joined by others from time to time.
+		fmt.Fprintf(&page, "vllm:estimated_flops_per_gpu_total{engine=\"0\"} %d\n", max(0, i-149))
+		if i%20 == 0 {
+			page.WriteString("vllm:num_requests_waiting{engine=\"0\"} 1\n")
+		}
 		for j := range 200 {
 			fmt.Fprintf(&page, "http_requests_total{path=\"/%d/%d\"} 1\nx%d_%d 2\n", i, j, i, j)
 		}
 		info, err := r.Read([]byte(page.String()), "", int64(i), int64(i), b)
-		if err != nil || info.Series != 401 {
+		if err != nil || info.Series < 402 {
 			t.Fatal(info, err)
 		}
 	}
 	if len(r.all) > 2500 || len(r.byText) > 2500 || len(r.byKey) > 2500 || len(r.names) > 2500 {
 		t.Errorf("%d series, %d texts, %d keys, %d names are kept", len(r.all), len(r.byText), len(r.byKey), len(r.names))
 	}
-	if len(b.series) != 1 || len(b.samples) != 200 {
-		t.Errorf("%d courses with %d samples", len(b.series), len(b.samples))
+	if len(b.series) != 3 || len(b.samples) != 200+50+10 {
+		t.Errorf("%d courses with %d samples: %v", len(b.series), len(b.samples), b.series)
 	}
 }
 
@@ -635,8 +648,8 @@ func TestTooManySeries(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&page, "vllm:num_requests_running{engine=\"%d\"} 1\n", i)
 	}
-	for _, tail := range []string{"", "broken line\n"} {
-		b, infos := read(t, Options{MaxSeries: 10}, page.String()+tail, page.String()+tail)
+	for _, head := range []string{"", "broken line\n"} {
+		b, infos := read(t, Options{MaxSeries: 10}, head+page.String(), head+page.String())
 		if infos[1].Series != 10 || len(infos[1].Problems) == 0 || len(b.series) != 10 || len(b.samples) != 20 {
 			t.Errorf("%+v, %d courses", infos[1], len(b.series))
 		}
@@ -823,6 +836,23 @@ func TestExtraLabelsAreKept(t *testing.T) {
 		"requests_running{engine=0,instance=host0:8000}": {0, 1},
 		"requests_running{engine=0,instance=host1:8000}": {1, 2},
 	})
+}
+
+func TestPointsThatAreNone(t *testing.T) {
+	r := NewReader(Options{MaxSeries: 2})
+	points := []Point{{Name: "", Value: 1}, {Name: "a", Value: math.NaN()}, {Name: "a", Value: 2}, {Name: "b", Value: 3}, {Name: "c", Value: 4}}
+	info, err := r.ReadPoints(points, 0, 0, nil)
+	if err != nil || info.Malformed != 1 || info.NaN != 1 || info.Duplicate != 1 || info.Series != 2 || len(info.Problems) != 3 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestBucketsWithoutBounds(t *testing.T) {
+	got, err := ReadPage([]byte("vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"x\"} 3\nvllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"+Inf\"} 4\n"+
+		"vllm:time_to_first_token_seconds_sum{engine=\"0\"} 2\npython_info 1\n"), "")
+	if err != nil || len(got.Info.Problems) != 1 || got.Signals["ttft"] != 0.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func TestRawSeries(t *testing.T) {
