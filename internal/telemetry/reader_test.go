@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -763,6 +764,66 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		got, err := ReadPage([]byte(strings.Join(text, "\n")+"\nbroken\n"), "")
 		if err != nil || !got.approximates(want) {
 			t.Errorf("%s: %v %s", name, err, cmp.Diff(want.Signals, got.Signals))
+		}
+	}
+}
+
+// What a reader remembers never changes what a page says: after any pages of a source it reads the next as a fresh one does.
+func TestMemoryDoesNotMatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for name, tells := range map[string]string{
+		"vllm_v1_dp2_spec_nixl_mfu_multiproc.prom": "vllm:num_requests_running", "sglang_all_ranks_tp2_dp2.prom": "sglang:", "triton.prom": "nv_",
+		"dcgm_prof_h100_decode_bound.prom": "DCGM_", "node_exporter.prom": "node_load1 ", "dynamo_worker_vllm.prom": "vllm:num_requests_running",
+	} {
+		all := strings.Split(strings.TrimSpace(string(readFile(t, name))), "\n")
+		r, b := NewReader(Options{}), &auditor{t: t, seen: map[signal.Series]bool{}}
+		if _, err := r.Read([]byte(strings.Join(all, "\n")), "", 0, 0, b); err != nil {
+			t.Fatal(err)
+		}
+		sources := r.info.Sources
+		compared := 0
+		for step := range 20 {
+			// Each page lacks some of the families, or some series, or nothing.
+			share := []float64{1, 0.98, 0.5, 0.05}[rng.IntN(4)]
+			families := rng.IntN(2) == 0
+			keep := map[string]bool{}
+			var page []string
+			for _, line := range all {
+				key := line
+				if families {
+					key, _, _ = strings.Cut(line, "{")
+				}
+				if _, ok := keep[key]; !ok {
+					keep[key] = rng.Float64() < share
+				}
+				if keep[key] || strings.HasPrefix(line, "#") || strings.HasPrefix(line, tells) {
+					page = append(page, line)
+				}
+			}
+			body := []byte(strings.Join(page, "\n") + "\n")
+			want, err := ReadPage(body, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Read(body, "", int64(step+1), int64(step+1), b); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(want.Sources, sources) {
+				continue // by itself it would not be known
+			}
+			compared++
+			got := r.signals()
+			for k, v := range got {
+				if _, ok := want.Signals[k]; !ok && v == 0 {
+					delete(got, k) // once something is counted, 0 is a value
+				}
+			}
+			if x := (&Reading{Sources: sources, Signals: got}); !x.approximates(want) {
+				t.Errorf("%s, page %d (-by itself +after others)\n%s", name, step, cmp.Diff(want.Signals, got))
+			}
+		}
+		if compared < 8 {
+			t.Errorf("%s: only %d pages were compared", name, compared)
 		}
 	}
 }
