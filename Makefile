@@ -39,7 +39,9 @@ unit: ## every package's tests, the rules of the house too
 
 .PHONY: integration
 integration: parts ## the real binary as processes over loopback sockets, beside the real parts; the quick part
-	CGO_ENABLED=0 PLIMSOLL_PARTS=$(PARTS) $(GO) test -timeout 8m $(TESTFLAGS) ./test/...
+	CGO_ENABLED=0 $(GO) test -timeout 8m $(TESTFLAGS) $$($(GO) list ./test/... | grep -v telemetry$$)
+	@# Most of their time these wait for other programs.
+	CGO_ENABLED=0 PLIMSOLL_PARTS=$(PARTS) $(GO) test -parallel 6 -timeout 6m $(TESTFLAGS) ./test/telemetry
 
 .PHONY: parts
 parts: ## real programs for the telemetry tests, unpacked into .engines: Prometheus, node_exporter, llama.cpp's server

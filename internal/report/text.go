@@ -238,18 +238,15 @@ func (t *text) notes(r *Run) {
 			case "token_count":
 				name += " (no tokenizer)"
 			case "engine_tokens":
-				name = "agreement with the engine (no counters of one: plimsoll check URL says how to get them)"
+				name += " (no counters of an engine)"
 			case "engine_latency":
 				if t.attributable() {
-					if g := t.s.Agreement; g == nil || g.Attributable == nil {
-						continue // said with the tokens
-					}
-					name += " (no histograms of an engine)"
+					name += " (no counters of an engine)"
 				} else {
 					name += " (not attributable)"
 				}
 			case "tpot_floor":
-				name += " (no --hardware, or a model that is not in the catalogue)"
+				name += " (no hardware declared)"
 			}
 			open = append(open, name)
 		}

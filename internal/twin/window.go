@@ -174,19 +174,13 @@ func (e *Engine) aheadSliding(n int64) int64 {
 // the window in the first has been counted.
 func (e *Engine) leapSliding(more int64) {
 	size := int64(e.block)
-	var need, shed, most int64
-	// most is what was missing at worst, when each step has what was given back before.
+	var need, shed int64
 	add := func(n, times int64) {
-		var taken, given, high int64
 		for i := range n {
 			x := e.inBlock(e.tick + 1 + i)
-			taken += int64(e.phase[x] * e.per)
-			given += int64(e.shed[x] * e.slide)
-			high = max(high, taken-given)
+			need += times * int64(e.phase[x]*e.per)
+			shed += times * int64(e.shed[x]*e.slide)
 		}
-		most = max(most, need-shed+(times-1)*(taken-given)+high)
-		need += times * taken
-		shed += times * given
 	}
 	if cycles := more / size; cycles > 0 {
 		add(size, cycles)
@@ -194,16 +188,6 @@ func (e *Engine) leapSliding(more int64) {
 	add(more%size, 1)
 	if need-shed > int64(e.free) {
 		panic("BUG: a leap beyond the memory: " + e.String())
-	}
-	if e.radix {
-		// Blocks that are given back are taken again first: no more texts go than for what
-		// was missing.
-		e.use(int(most))
-		if e.caching {
-			e.settle()
-		}
-		e.giveBack(int(most - need + shed))
-		return
 	}
 	e.giveBack(int(shed))
 	e.use(int(need))

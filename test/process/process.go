@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,6 +56,10 @@ type Result struct {
 	Stdout, Stderr string
 	// Took is the time from start to end.
 	Took time.Duration
+	// CPU is the processor time that it used, its own and the kernel's for it.
+	CPU time.Duration
+	// Memory is the most bytes that it had resident at once.
+	Memory int64
 }
 
 // Process is a running binary.
@@ -89,13 +94,19 @@ func (o *output) String() string {
 // Start starts the binary in dir. It is killed when the test ends.
 func Start(t testing.TB, dir string, args ...string) *Process {
 	t.Helper()
+	return StartEnv(t, nil, dir, args...)
+}
+
+// StartEnv is Start with variables in the environment, as "NAME=value".
+func StartEnv(t testing.TB, env []string, dir string, args ...string) *Process {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Process{t: t, cmd: exec.Command(path, args...), began: time.Now(), ended: make(chan struct{})}
 	p.cmd.Dir = dir
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_COLOR=1"}
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_COLOR=1"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -149,7 +160,15 @@ func (p *Process) Wait(limit time.Duration) Result {
 		}
 		p.t.Fatalf("plimsoll %s: still running after %v\n%s", strings.Join(p.cmd.Args[1:], " "), limit, tail(p.Stderr()))
 	}
-	return Result{p.cmd.ProcessState.ExitCode(), p.Stdout(), p.Stderr(), time.Since(p.began)}
+	s := p.cmd.ProcessState
+	r := Result{Code: s.ExitCode(), Stdout: p.Stdout(), Stderr: p.Stderr(), Took: time.Since(p.began), CPU: s.UserTime() + s.SystemTime()}
+	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
+		r.Memory = u.Maxrss
+		if runtime.GOOS == "linux" {
+			r.Memory <<= 10 // there it is in KiB
+		}
+	}
+	return r
 }
 
 // Run runs the binary in dir to its end, for at most limit.
@@ -226,6 +245,8 @@ type Summary struct {
 		CanaryLag  *Distribution `json:"canary_lag_ms"`
 		CPU        *float64      `json:"cpu_share"`
 	}
+	// Server is what the servers said, by canonical signal.
+	Server map[string]*Distribution
 }
 
 // Distribution is what tests read of one distribution.
@@ -250,6 +271,90 @@ func ReadSummary(t testing.TB, run string) Summary {
 		t.Fatalf("summary.json has schema %q", s.Schema)
 	}
 	return s
+}
+
+// Source is what tests read of one source of telemetry in run.json.
+type Source struct {
+	Index                       int
+	Name, URL, Kind, State, Why string
+	Sources                     []string
+	Up                          bool
+	Scrapes, Failures, Restarts int64
+	Period                      int64 `json:"period_ns"`
+	BackoffCount                int64 `json:"backoff_count"`
+	Problems                    []struct{ Text string }
+}
+
+// Info is what tests read of run.json.
+type Info struct {
+	// Telemetry are the sources, in their order.
+	Telemetry []Source
+	// Alignment is how each of them keeps time.
+	Alignment struct{ Sources []Times }
+	Input     struct {
+		// Server is what the servers counted in all of the run.
+		Server *struct {
+			Prompt *float64 `json:"prompt_tokens"`
+			Output *float64 `json:"output_tokens"`
+			TTFT   *Mean
+			E2E    *Mean
+		}
+	}
+}
+
+// Times is how one source of telemetry keeps time, in ns.
+type Times struct {
+	Source       int
+	ReadEvery    int64   `json:"read_every_ns"`
+	RenewedEvery int64   `json:"renewed_every_ns"`
+	AtLeast      bool    `json:"renewed_at_least"`
+	Offset       *int64  `json:"offset_ns"`
+	Uncertainty  *int64  `json:"uncertainty_ns"`
+	ClockSteps   []int64 `json:"clock_steps_ns"`
+	Restarts     []int64 `json:"restarts_ns"`
+	Readings     int64
+}
+
+// Mean is a sum of values, in seconds, and their number.
+type Mean struct{ Sum, Count float64 }
+
+// ReadInfo reads run.json of a run's folder.
+func ReadInfo(t testing.TB, run string) Info {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(run, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info Info
+	if err := json.Unmarshal(b, &info); err != nil {
+		t.Fatalf("run.json: %v\n%s", err, b)
+	}
+	return info
+}
+
+// Source returns the source with a URL; the test fails when there is none.
+func (i *Info) Source(t testing.TB, url string) Source {
+	t.Helper()
+	for _, s := range i.Telemetry {
+		if s.URL == url {
+			return s
+		}
+	}
+	t.Fatalf("run.json has no source %s: %+v", url, i.Telemetry)
+	return Source{}
+}
+
+// Times returns how the source with a URL keeps time.
+func (i *Info) Times(t testing.TB, url string) Times {
+	t.Helper()
+	s := i.Source(t, url)
+	for _, a := range i.Alignment.Sources {
+		if a.Source == s.Index {
+			return a
+		}
+	}
+	t.Fatalf("run.json does not say how %s keeps time: %+v", url, i.Alignment)
+	return Times{}
 }
 
 // OnlyRun returns the one run in a folder of runs.

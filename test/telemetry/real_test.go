@@ -50,3 +50,21 @@ func TestParts(t *testing.T) {
 		}
 	})
 }
+
+// Without --metrics there is no page: check says which flag makes one, and a run
+// goes on without.
+func TestLlamaServerWithoutMetrics(t *testing.T) {
+	t.Parallel()
+	e := startLlama(t)
+	c := process.Must(t, t.TempDir(), limit, "check", e.url)
+	if !strings.Contains(c.Stdout, "--metrics") {
+		t.Errorf("check does not say how to turn metrics on:\n%s", c.Stdout)
+	}
+	f := measure(t, "--url", e.url, "--model", "scripted", "--users", "2", "--prompt-tokens", "40", "--output-tokens", "64", "--duration", "2s", "--telemetry", e.url+"/metrics")
+	if s := f.info.Source(t, e.url+"/metrics"); s.State != "absent" {
+		t.Errorf("source %+v, want absent", s)
+	}
+	if f.summary.Requests.OK == 0 || f.summary.Server["generation_tokens"] != nil {
+		t.Errorf("%d requests, server %+v", f.summary.Requests.OK, f.summary.Server)
+	}
+}
