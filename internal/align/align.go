@@ -304,7 +304,11 @@ func (s *server) energy(c *client) *stats.Energy {
 				weight.x, weight.y = weight.x+b.x, weight.y+b.y
 			}
 			d := of(j)
-			if idle := s.idle[j]; idle.y > 0 && (g.id == signal.Power || d.idle == nil) {
+			idle := s.idle[j]
+			if g.id == signal.Power {
+				idle = s.states[s.courses[j].value].before
+			}
+			if idle.y > 0 && (g.id == signal.Power || d.idle == nil) {
 				d.idle = known(idle.x / idle.y)
 			}
 			switch {

@@ -454,13 +454,17 @@ func TestCachedExporter(t *testing.T) {
 		t.Errorf("renewed every %d", s.RenewedEveryNS)
 	}
 	rate := at(rows, "energy", "rate", "dcgm", "gpu=0,uuid=GPU-1")
-	for i := int64(5); i < 100; i++ {
+	watts := at(rows, "power", "value", "dcgm", "gpu=0,uuid=GPU-1")
+	for i := int64(5); i < 110; i++ {
 		want := 100.0
 		if i >= 44 {
 			want = 500
 		}
 		if i != 43 && math.Abs(rate[i]-want) > 0.12*want { // renewals are seen to half a second
 			t.Errorf("second %d: %v W, want %v", i, rate[i], want)
+		}
+		if got := watts[i]; got != want && (i < 44 || i >= 49) { // the first renewal after it is at 53.7 s
+			t.Errorf("second %d: %v W on the page, want %v", i, got, want)
 		}
 	}
 	if v := at(rows, "power", "value", "", "")[80]; v != 500 {
@@ -486,7 +490,7 @@ func TestEnergyFromPower(t *testing.T) {
 	for i := int64(-5); i < 60; i++ {
 		for gpu := range 2 {
 			w := 80.0
-			if i >= 0 {
+			if i > 0 {
 				w = 300 + 100*float64(gpu)
 			}
 			m.say(i*sec, of(power, 0, fmt.Sprintf("gpu=%d", gpu)), w)

@@ -88,7 +88,7 @@ func TestCounterOfARestartThatOvertook(t *testing.T) {
 }
 
 func TestCounterThatIsRenewedEvery10Readings(t *testing.T) {
-	c := &counter{pace: pace{usual: sec}, period: 10 * sec}
+	c := &counter{pace: pace{usual: sec}, renewal: renewal{period: 10 * sec}}
 	var list []increase
 	for i := range int64(45) {
 		v := float64(i/10) * 70
@@ -99,13 +99,12 @@ func TestCounterThatIsRenewedEvery10Readings(t *testing.T) {
 			list = append(list, inc)
 		}
 	}
-	// Renewed between 9 s and 10 s, 19 s and 20 s; not at 30 s, which shows some time
-	// later, and then at 40 s.
+	// Renewed between 9 s and 10 s, from a value of unknown age; between 19 s and 20 s;
+	// with the same value after that, and then between 39 s and 40 s.
 	want := []increase{
-		{from: 0, to: 9500 * ms, by: 70},
 		{from: 9500 * ms, to: 19500 * ms, by: 70},
-		{from: 19500 * ms, to: 32 * sec, by: 0},
-		{from: 32 * sec, to: 39500 * ms, by: 70},
+		{from: 19500 * ms, to: 29500 * ms, by: 0},
+		{from: 29500 * ms, to: 39500 * ms, by: 70},
 	}
 	if len(list) != len(want) {
 		t.Fatalf("%+v, want %+v", list, want)
@@ -184,7 +183,7 @@ func TestGaugeHoldsWhatIsNear(t *testing.T) {
 		t int64
 		v float64
 	}{{0, 1}, {sec, 2}, {4 * sec, 3}} {
-		held, _ := g.add(r.t, r.v)
+		_, held, _ := g.add(r.t, r.v)
 		for _, h := range held {
 			if h.from < h.to {
 				got = append(got, h)
@@ -208,7 +207,33 @@ func TestGaugeHoldsWhatIsNear(t *testing.T) {
 			t.Errorf("stretch %d is %v, want %v", i, got[i], want[i])
 		}
 	}
-	if held, fresh := g.add(4*sec, 9); fresh || held != [3]stretch{} {
+	if _, held, fresh := g.add(4*sec, 9); fresh || held != [3]stretch{} {
 		t.Error("an old reading is a new one")
+	}
+}
+
+// TestGaugeThatIsRenewedEvery10Readings has its values at the instants of their
+// renewal: a page shows them for ten seconds more.
+func TestGaugeThatIsRenewedEvery10Readings(t *testing.T) {
+	g := &gauge{pace: pace{usual: sec}, renewal: renewal{period: 10 * sec}}
+	var got []stretch
+	for i := range int64(50) {
+		v := float64((i + 3) / 10) // renewed at 6.5 s, 16.5 s, ...
+		if i >= 37 {
+			v = 3 // and from 36.5 s on always the same
+		}
+		at, held, fresh := g.add(i*sec, v)
+		if fresh {
+			got = append(got, stretch{at, held[2].to, v})
+		}
+	}
+	want := []stretch{{-5 * sec, 0, 0}, {6500 * ms, 11500 * ms, 1}, {16500 * ms, 21500 * ms, 2}, {26500 * ms, 31500 * ms, 3}, {36500 * ms, 41500 * ms, 3}, {46500 * ms, 51500 * ms, 3}}
+	if len(got) != len(want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("reading %d is %v, want %v", i, got[i], want[i])
+		}
 	}
 }

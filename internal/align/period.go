@@ -32,28 +32,27 @@ type updates struct {
 // findPeriod returns how often a value is renewed that changed at the given times
 // while it was read every scrape ns: an exporter that refreshes its page every
 // 30 s changes only then, one that answers with the value of the moment changes
-// whenever the value does. changes are all changes of some stretch, oldest first.
+// whenever the value does. changes are all changes of some stretch, oldest first;
+// share is the share of readings that brought another value than the one before.
 //
 // A period is found where the changes lie on a lattice of time that leaves most
 // readings without one: for each candidate the likelihood of the changes on the
 // lattice is compared with that of changes strewn over the readings. Renewals
 // that left the value as it was are points of the lattice without a change. There
 // are at most keptChanges of them.
-func findPeriod(changes []change, scrape int64) updates {
+func findPeriod(changes []change, scrape int64, share float64) updates {
 	n := len(changes)
 	if n < 3 || scrape <= 0 {
 		return updates{}
 	}
 	span := float64(changes[n-1].to - changes[0].to)
-	readings := span/float64(scrape) + 1
-	if readings < 3 {
-		return updates{}
-	}
-	share := float64(n-1) / (readings - 1)
 	if share > 0.8 {
 		return updates{period: scrape, atMost: true}
 	}
-	null := logLikelihood(float64(n-1), readings-1, share)
+	if span < 3*float64(scrape) || share <= 0 {
+		return updates{}
+	}
+	null := logLikelihood(float64(n-1), float64(n-1)/share, share)
 	// Two changes are at least one period apart, but for where their readings lay,
 	// and with that many renewals that bring another value some are at most two.
 	least := int64(math.MaxInt64)

@@ -26,6 +26,15 @@ func readEvery(scrape, end int64, value func(t int64) float64) (out []change) {
 	return out
 }
 
+// share returns the share of readings that brought another value, from the first
+// change to the last.
+func share(c []change, scrape int64) float64 {
+	if len(c) < 2 {
+		return 0
+	}
+	return float64(len(c)-1) * float64(scrape) / float64(c[len(c)-1].to-c[0].to)
+}
+
 // cached is a value that is renewed every period, with jitter, and then is
 // another one with some chance.
 func cached(rng *rand.Rand, period, jitter int64, chance float64, end int64) func(int64) float64 {
@@ -64,6 +73,7 @@ func TestPeriodWithinATenth(t *testing.T) {
 		end := period * rapid.Int64Range(25, 60).Draw(t, "periods")
 		if period < 5*scrape {
 			end += 40 * period
+			chance = max(chance, 0.9)
 		}
 		c := readEvery(scrape, end, cached(rng, period, jitter, chance, end))
 		if int64(len(c)) < max(end/period*6/10, 15) {
@@ -72,7 +82,7 @@ func TestPeriodWithinATenth(t *testing.T) {
 		if len(c) > keptChanges {
 			c = c[len(c)-keptChanges:]
 		}
-		u := findPeriod(c, scrape)
+		u := findPeriod(c, scrape, share(c, scrape))
 		if off := math.Abs(float64(u.period-period)) / float64(period); off > 0.1 || u.atMost {
 			t.Fatalf("period is %d (read every %d, jitter %d, %d changes), found %+v", period, scrape, jitter, len(c), u)
 		}
@@ -94,7 +104,8 @@ func TestPeriodOfKnownExporters(t *testing.T) {
 		{"1.5 readings", 1500 * ms, 0, 1, sec, 60 * sec},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		u := findPeriod(readEvery(c.scrape, c.run, cached(rng, c.period, c.jitter, c.chance, c.run)), c.scrape)
+		list := readEvery(c.scrape, c.run, cached(rng, c.period, c.jitter, c.chance, c.run))
+		u := findPeriod(list, c.scrape, share(list, c.scrape))
 		if off := math.Abs(float64(u.period-c.period)) / float64(c.period); off > 0.1 || u.atMost {
 			t.Errorf("%s: found %+v", c.name, u)
 		}
@@ -120,7 +131,7 @@ func TestNoPeriodWithoutOrder(t *testing.T) {
 		if len(c) > keptChanges {
 			c = c[len(c)-keptChanges:]
 		}
-		if u := findPeriod(c, sec); u.period > 0 && !u.atMost {
+		if u := findPeriod(c, sec, share(c, sec)); u.period > 0 && !u.atMost {
 			wrong++
 			t.Logf("seed %d: %d changes in %d s, found %v", seed, len(c), end/sec, float64(u.period)/1e9)
 		}
@@ -131,14 +142,14 @@ func TestNoPeriodWithoutOrder(t *testing.T) {
 }
 
 func TestPeriodOfLittle(t *testing.T) {
-	if u := findPeriod(nil, sec); u != (updates{}) {
+	if u := findPeriod(nil, sec, 0); u != (updates{}) {
 		t.Errorf("no change: %+v", u)
 	}
-	if u := findPeriod([]change{{0, sec}, {30 * sec, 31 * sec}}, sec); u != (updates{}) {
+	if u := findPeriod([]change{{0, sec}, {30 * sec, 31 * sec}}, sec, 1.0/30); u != (updates{}) {
 		t.Errorf("two changes: %+v", u)
 	}
 	every := readEvery(sec, 60*sec, func(t int64) float64 { return float64(t) })
-	if u := findPeriod(every, sec); u.period != sec || !u.atMost {
+	if u := findPeriod(every, sec, 1); u.period != sec || !u.atMost {
 		t.Errorf("a value that is always another one: %+v", u)
 	}
 }

@@ -67,6 +67,7 @@ type state struct {
 	counter *counter
 	most    float64 // the highest reading inside a window
 	any     bool
+	before  acc // of a gauge's readings before the first request
 }
 
 // window is a stretch of time with figures of its own.
@@ -376,19 +377,19 @@ func (s *server) start(step int64) {
 		usual := s.v.usual(of)
 		p := pace{usual: usual}
 		s.behind = max(s.behind, 3*usual, s.v.tracks[of].longest)
-		if c.gaugeLike() {
-			s.states[c.value].gauge = &gauge{pace: p}
-			s.reach = max(s.reach, usual/2)
-			continue
-		}
-		period := int64(0)
+		r := renewal{}
 		if u := c.updates; !u.atMost && float64(u.period) > 1.2*float64(usual) {
-			period = u.period
-			s.behind = max(s.behind, 2*period+2*usual)
+			r.period = u.period
+			s.behind = max(s.behind, 3*r.period+2*usual)
+		}
+		if c.gaugeLike() {
+			s.states[c.value].gauge = &gauge{pace: p, renewal: r}
+			s.reach = max(s.reach, usual/2, r.period)
+			continue
 		}
 		count := func(series int32) {
 			if series >= 0 {
-				s.states[series].counter = &counter{pace: p, period: period}
+				s.states[series].counter = &counter{pace: p, renewal: r}
 			}
 		}
 		count(c.value)
@@ -453,7 +454,7 @@ func (s *server) add(x *signal.Sample) {
 		return
 	}
 	if st.gauge != nil {
-		held, fresh := st.gauge.add(t, x.Value)
+		at, held, fresh := st.gauge.add(t, x.Value)
 		if !fresh {
 			return
 		}
@@ -462,13 +463,18 @@ func (s *server) add(x *signal.Sample) {
 				s.hold(x.Series, h)
 			}
 		}
-		a := &s.cell(i)[x.Series]
-		if a.y <= 0 {
-			*a = acc{}
+		if cell := s.cell(floor(at, s.step)); cell != nil {
+			a := &cell[x.Series]
+			if a.y <= 0 {
+				*a = acc{}
+			}
+			a.x, a.y = a.x+x.Value, a.y+1
 		}
-		a.x, a.y = a.x+x.Value, a.y+1
+		if at <= s.quiet {
+			st.before.x, st.before.y = st.before.x+x.Value, st.before.y+1
+		}
 		for _, w := range s.windows {
-			if t >= w.start && t < w.end && (!st.any || x.Value > st.most) {
+			if at >= w.start && at < w.end && (!st.any || x.Value > st.most) {
 				st.any, st.most = true, x.Value
 			}
 		}

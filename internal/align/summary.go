@@ -248,5 +248,5 @@ func inside(le, cum []float64, q float64) (v float64, ok bool) {
 	if mass <= 0 || mass >= n*(1-1e-9) {
 		return 0, false
 	}
-	return low + (high-low)*min(max((q*n-below)/mass, 0), 1), true
+	return min(low+(high-low)*min(max((q*n-below)/mass, 0), 1), high), true
 }

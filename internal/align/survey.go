@@ -86,6 +86,14 @@ func (k *track) add(t int64, v float64) {
 	k.last, k.value = t, v
 }
 
+// share returns the share of readings that brought another value.
+func (k *track) share() float64 {
+	if k.n < 2 {
+		return 0
+	}
+	return float64(k.changed) / float64(k.n-1)
+}
+
 // keep remembers the latest changes.
 func (k *track) keep(c change) {
 	if len(k.changes) == keptChanges { // half of them go at once, so that it is rare
@@ -346,7 +354,7 @@ func (v *survey) usual(series int32) int64 {
 // or, where those tell nothing, by those of all values of its source.
 func (v *survey) updates(series int32) updates {
 	k := &v.tracks[series]
-	if u := findPeriod(k.changes, v.usual(series)); u.period > 0 {
+	if u := findPeriod(k.changes, v.usual(series), k.share()); u.period > 0 {
 		return u
 	}
 	return v.origins[v.series[series].Source].updates()
@@ -365,5 +373,5 @@ func (g *origin) missing() (gaps []gapOf, count int64) {
 
 // updates returns how often the source renews what it states.
 func (g *origin) updates() updates {
-	return findPeriod(g.ticks.changes, g.ticks.between.median())
+	return findPeriod(g.ticks.changes, g.ticks.between.median(), g.ticks.share())
 }
