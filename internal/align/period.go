@@ -14,6 +14,9 @@ const (
 	// leastEvidence is how much likelier, as a logarithm, a period must make the
 	// changes that were seen than no order at all: a factor of 8,000.
 	leastEvidence = 9
+	// leastReadings is how many readings a period must be long: below, almost any
+	// changes lie on some lattice.
+	leastReadings = 1.75
 	// mostJitter is the range in which renewals may stray, as a share of the period.
 	mostJitter = 0.3
 	// leastShare is the share of renewals that must bring another value.
@@ -59,7 +62,7 @@ func findPeriod(changes []change, scrape int64, share float64) updates {
 	for i := 1; i < n; i++ {
 		least = min(least, changes[i].to-changes[i-1].to)
 	}
-	from := max(1.2*float64(scrape), float64(least-scrape)/2*0.97, leastShare*0.97*span/float64(n-1))
+	from := max(leastReadings*float64(scrape), float64(least-scrape)/2*0.97, leastShare*0.97*span/float64(n-1))
 	to := (float64(least) + float64(scrape)) * (1 + mostJitter)
 	w := winding{scrape: float64(scrape)}
 	w.set(changes)

@@ -101,7 +101,6 @@ func TestPeriodOfKnownExporters(t *testing.T) {
 		{"triton", 2 * sec, 20 * ms, 0.9, sec, 60 * sec},
 		{"ray", 10 * sec, 100 * ms, 0.9, sec, 100 * sec},
 		{"2.5 readings", 2500 * ms, 0, 1, sec, 60 * sec},
-		{"1.5 readings", 1500 * ms, 0, 1, sec, 60 * sec},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		list := readEvery(c.scrape, c.run, cached(rng, c.period, c.jitter, c.chance, c.run))
