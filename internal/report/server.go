@@ -86,7 +86,7 @@ func (t *text) besideEngine() {
 	case g.Attributable == nil:
 		note += "; whether others used the engine is not known"
 	case !*g.Attributable:
-		note += "; NOT ATTRIBUTABLE: the engine's figures are not of this run's requests alone, see the notes"
+		note += "; NOT ATTRIBUTABLE: the engine's figures are not of the requests of this run, or not of them alone; see the notes"
 	}
 	for _, l := range Wrap(note, Width-4) {
 		t.b.WriteString("    " + l + "\n")
