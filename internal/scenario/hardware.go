@@ -34,22 +34,27 @@ func (h *Hardware) UnmarshalText(text []byte) error {
 		return fmt.Errorf("want a precision of %s behind the comma", strings.Join(precisions, ", "))
 	}
 	s = strings.TrimSpace(s)
-	digits := strings.TrimLeft(s, "0123456789")
-	if n := s[:len(s)-len(digits)]; n != "" {
-		if name, ok := strings.CutPrefix(strings.TrimLeft(digits, " "), "x"); ok {
-			count, err := strconv.Atoi(n)
-			if err != nil || count < 1 || count > maxGPUs {
-				return fmt.Errorf("want a number of GPUs from 1 to %d before the x", maxGPUs)
-			}
-			out.GPUs, s = count, strings.TrimSpace(name)
+	if n, name, ok := counted(s); ok {
+		count, err := strconv.Atoi(n)
+		if err != nil || count < 1 || count > maxGPUs {
+			return fmt.Errorf("want a number of GPUs from 1 to %d before the x", maxGPUs)
 		}
+		out.GPUs, s = count, name
 	}
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if _, _, twice := counted(s); s == "" || twice || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return errors.New("want the GPUs of one replica, as in h100, 2xh100 or 8xh200,fp8")
 	}
 	out.GPU = s
 	*h = out
 	return nil
+}
+
+// counted takes 2xNAME apart.
+func counted(s string) (n, name string, ok bool) {
+	rest := strings.TrimLeft(s, "0123456789")
+	n = s[:len(s)-len(rest)]
+	name, ok = strings.CutPrefix(strings.TrimSpace(rest), "x")
+	return n, strings.TrimSpace(name), ok && n != ""
 }
 
 // MarshalText writes what UnmarshalText reads.
