@@ -222,6 +222,13 @@ func (s *server) alignment() run.Alignment {
 		if g.falls(s.v) {
 			t.TwoServers = true
 		}
+		if g.ticks.n == 0 { // its samples bear its own times
+			for j := range s.v.tracks {
+				if k := &s.v.tracks[j]; s.v.series[j].Source == i && k.between.n > 0 && k.n > t.Readings {
+					t.Readings, t.ReadEveryNS = k.n, k.between.median()
+				}
+			}
+		}
 		out.Sources = append(out.Sources, t)
 	}
 	for i := range s.courses {
@@ -237,6 +244,9 @@ func (s *server) alignment() run.Alignment {
 		})
 	}
 	slices.SortStableFunc(out.Signals, func(a, b run.SignalTimes) int { return a.Source - b.Source })
+	if n := s.v.strangers; n > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%d samples state times that are more than an hour outside of the run and are left out", n))
+	}
 	if s.lateOf > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d samples came more than %v after newer ones and are not on the timeline", s.lateOf, time.Duration(s.behind)))
 	}

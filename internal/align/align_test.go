@@ -546,6 +546,25 @@ func TestOwnTimes(t *testing.T) {
 	}
 }
 
+// TestStrangeTimes has an exporter that states times of another century now and then.
+func TestStrangeTimes(t *testing.T) {
+	m := new(memory)
+	for i := range int64(30) {
+		g := m.Declare(of(running, 0, ""))
+		for _, at := range []int64{-1_700_000_000 * sec, i * sec, 300_000_000 * sec} {
+			m.Add([]signal.Sample{{Series: g, Start: at, End: at, Value: 4}})
+		}
+		m.say(i*sec, of(waiting, 1, ""), 1)
+	}
+	out, rows := build(t, Input{Run: steady(0, 30*sec), Samples: m, Sources: []Source{{Name: "a", OwnTimes: true}, {Name: "b"}}})
+	if len(rows) > 1000 || len(out.Alignment.Notes) != 1 {
+		t.Errorf("%d rows, notes %q", len(rows), out.Alignment.Notes)
+	}
+	if v := at(rows, "requests_running", "value", "a", "")[10]; v != 4 {
+		t.Errorf("what is right is lost: %v", v)
+	}
+}
+
 // TestThisMachineIsNoServer keeps the client's own host, and what a Prometheus
 // hands on, out of the sums.
 func TestThisMachineIsNoServer(t *testing.T) {

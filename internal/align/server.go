@@ -241,7 +241,7 @@ func (s *server) lifetime(c *course) {
 	}
 	k, g := &s.v.tracks[of], &s.v.origins[c.source]
 	c.first, c.last = k.first, k.last
-	if k.last >= g.ticks.last {
+	if k.last >= g.last-5*s.v.usual(of)/2 { // exporters renew groups of values at times of their own
 		c.last = math.MaxInt64
 	}
 	c.updates = s.v.updates(of)
@@ -445,6 +445,9 @@ func (s *server) add(x *signal.Sample) {
 	d := &s.v.series[x.Series]
 	g := &s.v.origins[d.Source]
 	t := g.at(x, d)
+	if g.stated(x, d) && s.v.strange(t) {
+		return
+	}
 	if !s.any || t > s.newest {
 		s.any, s.newest = true, t
 	}

@@ -113,9 +113,12 @@ type origin struct {
 	restarts []int64            // the first readings after it started anew
 	gaps     []gapOf
 	moreGaps int64 // beyond those kept
-	disorder int64 // by how much samples were older than the newest of all
 	shift    bool  // its samples bear times of its own clock
 	relayed  bool  // all of them do
+	last     int64 // its newest sample
+	cached   bool  // aheadBy is known
+	aheadOf  int64 // the second that it is of
+	aheadBy  int64
 }
 
 // gapOf is a stretch without a reading.
@@ -126,14 +129,14 @@ const keptGaps = 32
 
 // survey is a first look at all samples of a run.
 type survey struct {
-	in      *Input
-	wall    time.Time
-	series  []signal.Series
-	tracks  []track
-	origins []origin
-	first   int64
-	last    int64
-	any     bool
+	in        *Input
+	series    []signal.Series
+	tracks    []track
+	origins   []origin
+	first     int64
+	last      int64
+	any       bool
+	strangers int64 // samples of times that no run has
 	// behind is how far behind the newest sample others are, at most.
 	behind int64
 }
@@ -261,15 +264,35 @@ func (g *origin) stated(s *signal.Sample, d *signal.Series) bool {
 func (g *origin) at(s *signal.Sample, d *signal.Series) int64 {
 	t := s.Start + (s.End-s.Start)/2
 	if g.stated(s, d) {
-		if offset, _, ok := g.offset.At(t); ok {
-			return t - offset
-		}
+		return t - g.ahead(t)
 	}
 	return t
 }
 
+// ahead returns how far the source's clock was ahead at time t, 0 when that is not
+// known. It is worked out once a second: clocks drift by less than 0.1 ms in that.
+func (g *origin) ahead(t int64) int64 {
+	if second := floor(t, 1e9); !g.cached || second != g.aheadOf {
+		offset, _, _ := g.offset.At(t)
+		g.cached, g.aheadOf, g.aheadBy = true, second, offset
+	}
+	return g.aheadBy
+}
+
+// strange says whether a time that a source stated cannot be one of the run: its
+// clock is off by more than an hour, and by how much is not known.
+func (v *survey) strange(t int64) bool {
+	const hour = int64(time.Hour)
+	return t < -hour || v.in.Run.Duration > 0 && t > v.in.Run.Duration+hour
+}
+
 func (v *survey) add(g *origin, d *signal.Series, s *signal.Sample) {
 	t := g.at(s, d)
+	if g.stated(s, d) && v.strange(t) {
+		v.strangers++
+		return
+	}
+	g.last = max(g.last, t)
 	if !v.any || t < v.first {
 		v.first = t
 	}

@@ -79,7 +79,7 @@ func TestAskClocksInVain(t *testing.T) {
 		start := time.Now()
 		net.handle("a:80", func(w http.ResponseWriter, _ *http.Request) {
 			requests++
-			kept := time.Now().Sub(start) / time.Second * time.Second // made once a second
+			kept := time.Since(start) / time.Second * time.Second // made once a second
 			w.Header().Set("Date", start.Add(kept).Add(700*ms).UTC().Format(http.TimeFormat))
 			w.Header().Set("Server", "uvicorn")
 			text(w, running(1))
