@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 			before := e.served(t, "/v1/chat/completions")
 			r := process.Run(t, dir, 2*time.Minute, append([]string{
 				"run", "--url", e.url, "--model", "scripted", "--duration", seconds, "--prompt-tokens", "32", "--output-tokens", "64",
-				"--out", "runs", "--save-text", "--telemetry", "none",
+				"--out", "runs", "--save-text", "--telemetry", "auto",
 			}, c.load...)...)
 			// Engine and client share this machine, so the client may rightly
 			// call itself the limit (4); what it measured must be right all the same.
@@ -81,6 +81,16 @@ func TestRun(t *testing.T) {
 					continue
 				}
 				ttft += row.Number(t, "ttft_ms")
+			}
+			// It has no page of its own: this machine is read, and nothing is said that nobody stated.
+			info := process.ReadInfo(t, run)
+			if in := info.Input.Server; in != nil && (in.Output != nil || in.TTFT != nil) || s.Server["generation_tokens"] != nil || s.Server["requests_running"] != nil {
+				t.Errorf("run.json has counters of an engine without any: %+v, sources %+v", in, info.Telemetry)
+			}
+			for _, src := range info.Telemetry {
+				if src.State == "ok" && src.Kind != "host" && strings.HasPrefix(src.URL, e.url) {
+					t.Errorf("Ollama has a page: %+v", src)
+				}
 			}
 			n := float64(len(rows))
 			if s.Tokens.Output == nil || *s.Tokens.Output > int64(len(rows)*script.Tokens()) || *s.Tokens.Output < int64(s.Requests.OK-8)*int64(script.Tokens()) {
