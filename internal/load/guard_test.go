@@ -12,6 +12,7 @@ import (
 	"plimsoll/internal/play"
 	"plimsoll/internal/random"
 	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
 )
 
 // alternating is a server that answers by the letters of pattern, again and
@@ -248,6 +249,7 @@ func TestConfigIsChecked(t *testing.T) {
 	f(func(c *Config) { c.URLs = nil }, "load: url: none is given")
 	f(func(c *Config) { c.Steps = nil }, "load: steps: none is given")
 	f(func(c *Config) { c.MaxInFlight = -1 }, "load: max-in-flight: want 0 or more, got -1")
+	f(func(c *Config) { c.Population = needy{} }, "load: workload: it needs need 15, which is not carried out here: leave that out of the workload")
 	f(step(Step{Requests: 1}), "load: step 0: want either users or a rate above 0, got users 0 and rate 0")
 	f(step(Step{Users: 1, Rate: 1, Requests: 1}), "load: step 0: want either users or a rate above 0, got users 1 and rate 1")
 	f(step(Step{Users: 1}), "load: step 0: want either a duration or a number of requests, got 0s and 0")
@@ -256,3 +258,8 @@ func TestConfigIsChecked(t *testing.T) {
 	f(step(Step{Rate: 1, Arrival: "gauss", Requests: 1}), `load: step 0: arrival: unknown process "gauss", want one of constant, poisson`)
 	f(func(c *Config) { c.Options.Extra = map[string]any{"x": make(chan int)} }, `load: make request body: extra field "x": json: unsupported type: chan int`)
 }
+
+// needy is a population that needs what nobody does.
+type needy struct{ scripted }
+
+func (needy) Needs() workload.Needs { return 1 << 15 }

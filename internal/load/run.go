@@ -29,6 +29,9 @@ const (
 	leadLimit = 10 * time.Second
 )
 
+// can is what users may ask for beside plain requests and waits.
+const can = workload.Needs(0)
+
 // errDrained is the cause of a context that the drain limit ended.
 var errDrained = errors.New("drain limit")
 
@@ -125,6 +128,9 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	// What can be wrong with a body is wrong with all of them.
 	probe := message.Request{Parts: []message.Part{{Text: "x"}}}
 	if _, err := dialect.AppendRequest(nil, cfg.API, &probe, cfg.Renderer, &cfg.Options); err != nil {
+		return nil, err
+	}
+	if err := workload.Refuse(cfg.Population, can); err != nil {
 		return nil, err
 	}
 	client, err := stream.New(cfg.Stream)
@@ -426,6 +432,8 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint
 			s.finish(w)
 			o := w.outcome()
 			a = m.Done(o.Ended, o)
+		case workload.Fork:
+			panic("BUG: a machine forks, which its population did not say")
 		}
 	}
 }

@@ -57,6 +57,54 @@ type Part struct {
 	// Tokens is the asked length in the model's tokens, at least 0. For given
 	// text it is the known or estimated length, 0 when unknown.
 	Tokens int
+	// Media, when not nil, makes the part an image or a sound instead of text; it
+	// stands in the message of the parts of its role around it. Text and Generator
+	// are empty then, and Tokens is what the model makes of it, 0 when unknown.
+	Media *Media
+	// Calls are the tools that an Assistant part called, beside its text. CallID
+	// is the call whose result a Tool part is.
+	Calls  []Call
+	CallID string
+}
+
+// MediaKind is a kind of media.
+type MediaKind uint8
+
+// The kinds of media.
+const (
+	Image MediaKind = iota
+	Audio
+)
+
+// String returns the kind's name, "image" or "audio".
+func (k MediaKind) String() string {
+	if k == Audio {
+		return "audio"
+	}
+	return "image"
+}
+
+// Media describes an image or a sound that is made of a seed and sent inline.
+// Equal values are equal bytes.
+type Media struct {
+	Kind MediaKind
+	// Width and Height are the size of an image in pixels, at least 1.
+	Width, Height int
+	// Seconds is the length of a sound, above 0.
+	Seconds float64
+	Seed    uint64
+}
+
+// Function is a tool that a model may call.
+type Function struct {
+	Name, Description string
+	// Parameters is the JSON Schema of its arguments; empty for none.
+	Parameters string
+}
+
+// Call is one call of a tool by a model. Arguments is a JSON text.
+type Call struct {
+	ID, Name, Arguments string
 }
 
 // Request is one request before any API. The zero value asks for nothing. It is
@@ -70,6 +118,23 @@ type Request struct {
 	Exact bool
 	// Choices is the number of answers asked for (n); 0 means 1.
 	Choices int
+	// ResponseSchema is the JSON Schema that the answer must follow (structured
+	// output); empty for free text.
+	ResponseSchema string
+	// Tools are what the model may call; ToolChoice says whether it must: "auto",
+	// "required" or "none"; empty leaves that to the server.
+	Tools      []Function
+	ToolChoice string
+	// ReasoningEffort is sent as the API spells it ("low", "medium", "high", ...);
+	// empty leaves it to the server.
+	ReasoningEffort string
+	// ReasoningTokens is how many of the output tokens are expected to be
+	// reasoning. It is never sent: who simulates a server splits its answer there.
+	ReasoningTokens int
+	// Answer is the Seed under which the answer comes back as a LayerHistory part
+	// of later requests, 0 when it will not, or not as it was. Who simulates a
+	// server knows by it that its cache holds that part's beginning already.
+	Answer uint64
 }
 
 // PromptTokens returns the asked prompt length in tokens, the sum over parts,

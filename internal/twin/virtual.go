@@ -137,6 +137,10 @@ const (
 	labelAnswer   = 0x616e73 // "ans"
 )
 
+// can is what users may ask for beside plain requests and waits: tokens stand for
+// the text of answers.
+const can = workload.NeedText
+
 // refusedWindow is the number of requests over which MaxErrorShare is taken.
 const refusedWindow = 100
 
@@ -190,6 +194,9 @@ func (c *PredictConfig) check() error {
 		panic("BUG: twin.PredictConfig without cluster or population")
 	case len(c.Steps) == 0:
 		return errors.New("steps: none is given")
+	}
+	if err := workload.Refuse(c.Population, can); err != nil {
+		return err
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
@@ -507,6 +514,8 @@ func (d *driver) act(u *session, a workload.Action) {
 			d.becomeDue(u)
 			d.slot(u)
 			return
+		case workload.Fork:
+			panic("BUG: a machine forks, which its population did not say")
 		}
 	}
 }

@@ -140,3 +140,19 @@ func TestSkippingSkips(t *testing.T) {
 	f(1, 8)
 	f(64, 3)
 }
+
+// needy is a population that needs what no driver does.
+type needy struct{ *workload.Synthetic }
+
+func (needy) Needs() workload.Needs { return 1 << 15 }
+
+func TestPredictRefusesWhatItCannotDo(t *testing.T) {
+	cfg := &PredictConfig{
+		Cluster: testCluster(t, ClusterConfig{}), Population: needy{synthetic(8, 8)}, Sink: new(counter),
+		Steps: []Step{{Users: 1, Requests: 1}},
+	}
+	_, err := Predict(t.Context(), cfg)
+	if want := "workload: it needs need 15, which is not carried out here: leave that out of the workload"; err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %q", err, want)
+	}
+}

@@ -252,3 +252,24 @@ func TestSessionNumbersAreUnique(t *testing.T) {
 		}
 	}
 }
+
+type needy Needs
+
+func (n needy) Needs() Needs { return Needs(n) }
+
+func TestNeedsAreRefusedByName(t *testing.T) {
+	f := func(population any, can Needs, want string) {
+		t.Helper()
+		got := ""
+		if err := Refuse(population, can); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("error is %q, want %q", got, want)
+		}
+	}
+	f(&Synthetic{}, 0, "")
+	f(needy(NeedFork|NeedText), NeedFork|NeedText|NeedTools, "")
+	f(needy(NeedFork|NeedRetrieval|NeedEffort), NeedFork,
+		"workload: it needs an emulated retrieval before a request, a reasoning effort, which is not carried out here: leave that out of the workload")
+}
