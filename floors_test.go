@@ -58,6 +58,10 @@ var doors = map[string][]string{
 	"github.com/klauspost/compress":    {"run", "stream"},
 	"golang.org/x/sys":                 {"clock", "stream", "twin", "run", "conduct"},
 	"golang.org/x/sync":                {"load", "conduct", "twin"},
+	// Regular expressions of tokenizers that have no splitter of their own, and
+	// normalization forms.
+	"github.com/dlclark/regexp2/v2": {"tokenizer"},
+	"golang.org/x/text":             {"tokenizer"},
 }
 
 // pkg is what `go list` says about one package of this module.
