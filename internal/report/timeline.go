@@ -123,7 +123,12 @@ var beside = map[signal.ID]signal.ID{
 // Courses returns one course for each signal of all sources together, or one for
 // each source where there is no other, in the order of the catalogue.
 func (t *Timeline) Courses() *Courses {
-	out := &Courses{Start: float64(t.start) / 1e9, Step: float64(t.step) / 1e9}
+	// What held before the run's clock began is not a part of its course.
+	skip := 0
+	if t.start < 0 && t.step > 0 {
+		skip = int(min((-t.start+t.step-1)/t.step, int64(t.points)))
+	}
+	out := &Courses{Start: float64(t.start+int64(skip)*t.step) / 1e9, Step: float64(t.step) / 1e9}
 	by := map[string][]courseKey{}
 	for k := range t.courses {
 		if k.Workload == "" {
@@ -143,7 +148,7 @@ func (t *Timeline) Courses() *Courses {
 				}
 				c := Course{
 					Signal: d.Name, Unit: d.Unit, Group: d.Group, State: d.Combine == signal.Max,
-					Values: t.values(t.courses[k]),
+					Values: t.values(t.courses[k])[skip:],
 				}
 				if stat == "rate" {
 					c.Unit = rateUnit(d)
