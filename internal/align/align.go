@@ -3,6 +3,7 @@ package align
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -331,7 +332,8 @@ func (s *server) energy(c *client) *stats.Energy {
 	}
 	e := &stats.Energy{Source: "counter"}
 	joules, idle, idles := 0.0, 0.0, 0
-	for _, d := range devices {
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		d := devices[name]
 		switch {
 		case d.joules != nil:
 			joules += *d.joules

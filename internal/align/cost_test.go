@@ -110,7 +110,6 @@ func TestMemoryOfALongRun(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		start, rows := cpu(), 0
 		in := steady(0, int64(seconds)*sec)
-		in.Steps[0].Start = in.Steps[0].End - 60*sec // figures of the window are kept by the cell
 		_, err := Build(Input{Step: sec, Samples: g, Run: in, Start: time.Unix(1.7e9, 0), Rows: func(r []run.TimelineRow) error {
 			rows += len(r)
 			return nil
@@ -123,11 +122,11 @@ func TestMemoryOfALongRun(t *testing.T) {
 		n := float64(seconds * len(g.series))
 		return *g.most - min(*g.most, before.HeapAlloc), float64(after.Mallocs-before.Mallocs) / n, time.Duration(float64(used) / n)
 	}
-	short, _, _ := measure(300)
-	long, allocs, per := measure(3000)
-	t.Logf("%d KiB for 5 minutes, %d KiB for 50; %v and %.4f allocations per sample", short>>10, long>>10, per, allocs)
-	if float64(long) > 1.5*float64(short)+1<<20 {
-		t.Errorf("ten times the time takes %d KiB instead of %d", long>>10, short>>10)
+	short, _, _ := measure(4500)
+	long, allocs, per := measure(18_000)
+	t.Logf("%d KiB for 75 minutes, %d KiB for five hours; %v and %.4f allocations per sample", short>>10, long>>10, per, allocs)
+	if float64(long) > 1.2*float64(short)+1<<19 {
+		t.Errorf("four times the time takes %d KiB instead of %d", long>>10, short>>10)
 	}
 	if allocs > 0.02 {
 		t.Errorf("a sample takes %.3f allocations, want none", allocs)
@@ -266,16 +265,48 @@ func TestStepOfALongRun(t *testing.T) {
 	}
 }
 
+func tallyOf(list ...weighted) *tally {
+	t := new(tally)
+	for _, x := range list {
+		t.add(x.v, x.w)
+	}
+	return t
+}
+
 func TestDistributionOverTime(t *testing.T) {
 	// 1 for half of the time, 5 for 40 %, 100 for 10 %.
-	d := distribution([]weighted{{100, 1}, {1, 2}, {5, 4}, {1, 3}})
+	d := tallyOf(weighted{100, 1}, weighted{1, 2}, weighted{5, 4}, weighted{1, 3}).dist()
 	if d.Count != 4 || !near(*d.Mean, 12.5) || *d.P50 != 1 || *d.P75 != 5 || *d.P90 != 5 || *d.P95 != 100 || *d.Min != 1 || *d.Max != 100 {
 		t.Errorf("%+v", d)
 	}
-	if d := distribution(nil); d.Count != 0 || d.Mean != nil {
+	if d := tallyOf().dist(); d.Count != 0 || d.Mean != nil {
 		t.Errorf("%+v", d)
 	}
-	if d := distribution([]weighted{{3, 1}}); d.Std != nil || *d.P99 != 3 {
+	if d := tallyOf(weighted{3, 1}).dist(); d.Std != nil || *d.P99 != 3 {
 		t.Errorf("%+v", d)
+	}
+	// So many that neighbours are put together.
+	rng := rand.New(rand.NewPCG(4, 4))
+	var all []float64
+	var parts [2]tally
+	for i := range 300_000 {
+		v := math.Exp(rng.NormFloat64())
+		all = append(all, v)
+		parts[i%2].add(v, 1)
+	}
+	parts[0].merge(&parts[1])
+	if n := len(parts[0].values); n > keptValues {
+		t.Errorf("%d values are kept", n)
+	}
+	slices.Sort(all)
+	d = parts[0].dist()
+	for q, got := range map[float64]float64{0.01: *d.P1, 0.5: *d.P50, 0.95: *d.P95, 0.99: *d.P99} {
+		rank, _ := slices.BinarySearch(all, got)
+		if share := float64(rank) / float64(len(all)); math.Abs(share-q) > 0.001 {
+			t.Errorf("what should not be exceeded for %v is not for %v", q, share)
+		}
+	}
+	if d.Count != 300_000 || *d.Min != all[0] || *d.Max != all[len(all)-1] {
+		t.Errorf("%d values from %v to %v", d.Count, *d.Min, *d.Max)
 	}
 }

@@ -51,6 +51,9 @@ type group struct {
 	courses []int
 	edges   bool      // distributions have the same buckets
 	le      []float64 // their upper bounds, where they do
+	// observed says that it is of distributions; what states a value of its own instead
+	// has rows of its own only.
+	observed bool
 	// unequal is where load that ought to be spread is told how it is spread.
 	unequal bool
 	figures []figure // of all sources together: one for each window
@@ -300,6 +303,10 @@ func (s *server) group(id signal.ID, source int, courses []int) group {
 		if !slices.EqualFunc(a, b, func(a, b bucket) bool { return a.bound == b.bound }) {
 			g.edges = false
 		}
+	}
+	for _, i := range courses {
+		c := &s.courses[i]
+		g.observed = g.observed || c.count >= 0 && !c.gaugeLike()
 	}
 	if g.edges {
 		for _, b := range s.courses[courses[0]].buckets {
