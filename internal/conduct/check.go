@@ -134,6 +134,8 @@ type Telemetry struct {
 	// Sources are the sources recognised on it, Titles their names for people.
 	Sources []string `json:"sources"`
 	Titles  []string `json:"titles"`
+	// Own is true for a page of the endpoint itself, rather than of another port of its host.
+	Own bool `json:"own"`
 	// Used says whether a run would read it.
 	Used bool `json:"used"`
 	// Missing are the signals that its sources could give and do not.
@@ -504,7 +506,7 @@ func (k *checker) telemetry(ctx context.Context) error {
 func (f *Facts) discovered(d *telemetry.Discovery) {
 	f.TelemetryTried = d.Tried
 	for _, p := range d.Found {
-		t := Telemetry{URL: p.URL, Kind: p.Kind, State: p.State, Sources: p.Sources, Titles: p.Titles, Used: p.Use, Text: p.Why}
+		t := Telemetry{URL: p.URL, Kind: p.Kind, State: p.State, Sources: p.Sources, Titles: p.Titles, Own: p.Own, Used: p.Use, Text: p.Why}
 		if t.Sources == nil {
 			t.Sources, t.Titles = []string{}, append([]string{}, p.Titles...)
 		}
@@ -527,16 +529,8 @@ func isEngine(source string) bool {
 
 // guess names the engine from what was seen, best evidence first.
 func (f *Facts) guess() {
-	for _, t := range f.Telemetry {
-		if !t.Used {
-			continue
-		}
-		for i, name := range t.Sources {
-			if isEngine(name) {
-				f.Engine, f.EngineFrom = t.Titles[i], "its telemetry"
-				return
-			}
-		}
+	if f.byTelemetry(true) {
+		return
 	}
 	for _, m := range f.Models {
 		switch m.OwnedBy {
@@ -557,4 +551,25 @@ func (f *Facts) guess() {
 			}
 		}
 	}
+	f.byTelemetry(false)
+}
+
+// byTelemetry names the engine whose telemetry a run would read: of the endpoint
+// itself or, which says less, of another port of its host.
+func (f *Facts) byTelemetry(own bool) bool {
+	for _, t := range f.Telemetry {
+		if !t.Used || t.Own != own {
+			continue
+		}
+		for i, name := range t.Sources {
+			if isEngine(name) {
+				f.Engine, f.EngineFrom = t.Titles[i], "its telemetry"
+				if !own {
+					f.EngineFrom = "telemetry at another port of its host"
+				}
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -301,7 +301,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 	watch.stop()
 	canary.Stop()
 	k.completed = err == nil && res.Stopped == load.Completed
-	k.readings.end(ctx)
+	k.readings.end(ctx, stop)
 	close(over)
 	beside.Wait()
 	closed := w.Close()

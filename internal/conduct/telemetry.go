@@ -137,8 +137,11 @@ func (p *pages) find(ctx context.Context, c *clock.Clock) ([]telemetry.Target, *
 }
 
 // Bounds of the readings before the first request and after the last, which the
-// user waits for.
-const edgeLimit = 6 * time.Second
+// user waits for; the second where the run was asked to stop.
+const (
+	edgeLimit = 6 * time.Second
+	stopLimit = time.Second
+)
 
 // readings is the telemetry of one run while it goes on; nil reads nothing. Whatever the servers do, it neither fails the run nor holds it up for
 // longer than edgeLimit at either end.
@@ -147,8 +150,6 @@ type readings struct {
 	tap     *tap
 	every   time.Duration
 	clock   *clock.Clock
-	// from is the end of the first readings, to the start of the last.
-	from, to int64
 }
 
 // newReadings prepares to read targets. Where the samples go is set before begin.
@@ -178,18 +179,23 @@ func (r *readings) begin(ctx context.Context, stop <-chan struct{}) {
 		}
 	}()
 	r.scraper.Baseline(edge)
-	r.from = r.clock.Now()
 	r.scraper.Start(ctx)
 }
 
-// end reads the totals after the last request and stops reading.
-func (r *readings) end(ctx context.Context) {
+// end reads the totals after the last request and stops reading. Where the user
+// waits for the end it takes less long.
+func (r *readings) end(ctx context.Context, stop <-chan struct{}) {
 	if r == nil {
 		return
 	}
-	edge, cancel := context.WithTimeout(ctx, edgeLimit)
+	limit := edgeLimit
+	select {
+	case <-stop:
+		limit = stopLimit
+	default:
+	}
+	edge, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r.to = r.clock.Now()
 	r.scraper.Final(edge)
 	r.scraper.Close()
 }

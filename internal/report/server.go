@@ -141,7 +141,7 @@ func (t *text) serverGroup(title string, g signal.Group) {
 			case v == nil || v.Count == 0 || v.Mean == nil:
 			case *v.Mean == 0 && (v.Max == nil || *v.Max == 0):
 				zero = append(zero, name)
-			case d.Kind == signal.Constant && v.Min != nil && *v.Min == *v.Max:
+			case d.Kind == signal.Constant && v.Min != nil && v.Max != nil && *v.Min == *v.Max:
 				constant = append(constant, name+" "+SignalValue(&d, *v.Mean))
 			default:
 				row(name, &d, v)

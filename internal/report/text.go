@@ -238,15 +238,18 @@ func (t *text) notes(r *Run) {
 			case "token_count":
 				name += " (no tokenizer)"
 			case "engine_tokens":
-				name += " (no counters of an engine)"
+				name = "agreement with the engine (no counters of one: plimsoll check URL says how to get them)"
 			case "engine_latency":
 				if t.attributable() {
-					name += " (no counters of an engine)"
+					if g := t.s.Agreement; g == nil || g.Attributable == nil {
+						continue // said with the tokens
+					}
+					name += " (no histograms of an engine)"
 				} else {
 					name += " (not attributable)"
 				}
 			case "tpot_floor":
-				name += " (no hardware declared)"
+				name += " (no --hardware, or a model that is not in the catalogue)"
 			}
 			open = append(open, name)
 		}

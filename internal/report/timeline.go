@@ -61,9 +61,10 @@ func ReadTimeline(rows iter.Seq2[[]run.TimelineRow, error]) (*Timeline, error) {
 		}
 	}
 	if t.step > 0 {
-		n := (grid[len(grid)-1]-t.start)/t.step + 1
-		if n > maxPoints {
-			return nil, fmt.Errorf("read timeline: %d points of time", n)
+		span := grid[len(grid)-1] - t.start
+		n := span/t.step + 1
+		if span < 0 || n > maxPoints {
+			return nil, fmt.Errorf("read timeline: its times are from %d to %d ns, %d ns apart", t.start, grid[len(grid)-1], t.step)
 		}
 		t.points = int(n)
 	}

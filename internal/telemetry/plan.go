@@ -692,8 +692,15 @@ func (r *Reader) out(o *output, stamp, start, end int64, sink signal.Sink) {
 		return
 	}
 	if at := stamp - r.opts.WallZero; stamp != 0 && r.opts.WallZero != 0 && at > start-mostSkew && at < end+mostSkew {
-		if stamp == o.course.stamp {
-			return // the source has nothing newer
+		if stamp <= o.course.stamp {
+			// The source has nothing newer. A sink takes samples in the order of their times only.
+			if stamp < o.course.stamp && r.info.Backwards == 0 {
+				r.problem(0, "values with a time before that of the value before are left out")
+			}
+			if stamp < o.course.stamp {
+				r.info.Backwards++
+			}
+			return
 		}
 		o.course.stamp = stamp
 		start, end = at, at

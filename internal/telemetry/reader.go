@@ -55,6 +55,8 @@ type PageInfo struct {
 	NaN, Duplicate, Malformed int
 	// OutOfRange counts values that cannot be true, by the ranges of the tables.
 	OutOfRange int
+	// Backwards counts values whose own time lies before that of the value before.
+	Backwards int
 	// Problems are the first few of what could not be used.
 	Problems []Problem
 	// Restarts is 1 when a counter that gives a signal went down, or the server's start time changed, since the page before.
@@ -447,8 +449,12 @@ func (r *Reader) forget() {
 	if len(r.names) > 2*r.info.Series+1000 {
 		clear(r.names)
 	}
+	used := make(map[*course]bool, len(r.plan))
+	for i := range r.plan {
+		used[r.plan[i].course] = true
+	}
 	for key, c := range r.courses {
-		if !c.declared {
+		if !c.declared && !used[c] {
 			delete(r.courses, key)
 		}
 	}

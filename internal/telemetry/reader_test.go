@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -256,13 +257,19 @@ vllm:generation_tokens_total{engine="0"} 10
 vllm:kv_cache_usage_perc{engine="0",a} 0.5
 vllm:kv_cache_usage_perc{engine="0"} 0x10
 python_info 1
-`
+a{1x="y"} 1
+a{b=c} 1
+a{"b="c"} 1
+a{b="c" d="e"} 1
+a{b} 1
+{b="c"} 1
+` + "a{" + strings.Repeat(`b="c",`, maxLabels+1) + "} 1\n"
 	got, err := ReadPage([]byte(page), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, got.Signals, map[string]float64{"requests_running": 3, "generation_tokens": 9})
-	if got.Info.Malformed != 8 || got.Info.Duplicate != 1 || got.Info.Series != 3 {
+	if got.Info.Malformed != 15 || got.Info.Duplicate != 1 || got.Info.Series != 3 {
 		t.Errorf("%+v", got.Info)
 	}
 	var lines []int
@@ -272,18 +279,18 @@ python_info 1
 			t.Error("a problem without a text")
 		}
 	}
-	same(t, lines, []int{2, 3, 4, 5, 6, 0, 9, 10, 11})
+	same(t, lines, []int{2, 3, 4, 5, 6, 0, 9, 10, 11, 13})
 	if !strings.Contains(got.Info.Problems[0].Text, "this is no sample") {
 		t.Errorf("%q does not show the line", got.Info.Problems[0].Text)
 	}
 	// No line is read that is longer than any may be.
 	got, err = ReadPage([]byte("vllm:num_requests_waiting{engine=\"0\",x=\""+strings.Repeat("x", 100_000)+"\"} 5\n"+page), "")
-	if err != nil || got.Info.Malformed != 9 || len(got.Signals) != 2 || !strings.Contains(got.Info.Problems[0].Text, "bytes") {
+	if err != nil || got.Info.Malformed != 16 || len(got.Signals) != 2 || !strings.Contains(got.Info.Problems[0].Text, "bytes") {
 		t.Errorf("%v %+v", err, got)
 	}
 	// A megabyte of nonsense is not a megabyte of problems.
 	got, err = ReadPage([]byte(page+strings.Repeat("nonsense without end\n", 50_000)), "")
-	if err != nil || got.Info.Malformed != 50_008 || len(got.Info.Problems) > maxProblems {
+	if err != nil || got.Info.Malformed != 50_015 || len(got.Info.Problems) > maxProblems {
 		t.Errorf("%v, %d problems of %d", err, len(got.Info.Problems), got.Info.Malformed)
 	}
 }
@@ -298,6 +305,8 @@ func TestBodiesThatAreNoPage(t *testing.T) {
 		"json":            `{"detail":"Not Found","code":404}`,
 		"json list":       `[{"a":1}]`,
 		"json cut off":    `[{"iter": 1, "iterLatencyMS"`,
+		"json not closed": `[{"iter": 1}`,
+		"json no list":    `[{"iter": 1}}`,
 	} {
 		if _, err := ReadPage([]byte(body), ""); !errors.Is(err, ErrNotAPage) {
 			t.Errorf("%s: %v", name, err)
@@ -427,6 +436,12 @@ func TestOwnTimestamps(t *testing.T) {
 		"gpu_temp{gpu=0} 1000000000-1000000005 40",
 		"power{gpu=0} 7000000000-7000000000 110", "gpu_temp{gpu=0} 2000000000-2000000005 40",
 	})
+	// What goes back in time is no news either, but it is said.
+	n := len(b.samples)
+	info, err := r.Read([]byte(page(1_700_000_006_000, 90)), "", 3e9, 3e9+5, b)
+	if err != nil || info.Backwards != 1 || len(info.Problems) != 1 || len(b.samples) != n+1 {
+		t.Errorf("%+v, %v", info, err)
+	}
 	// Without the run's zero they cannot be used.
 	b, _ = read(t, Options{}, page(1_700_000_005_250, 100))
 	if b.samples[0].Start != 0 || b.samples[0].End != 1e7 {
@@ -608,19 +623,24 @@ func TestChurn(t *testing.T) {
 	for i := range 200 {
 		var page strings.Builder
 		fmt.Fprintf(&page, "vllm:num_requests_running{engine=\"0\"} %d\n", i)
+		// Not counted until the 150th page, and joined by others from time to time.
+		fmt.Fprintf(&page, "vllm:estimated_flops_per_gpu_total{engine=\"0\"} %d\n", max(0, i-149))
+		if i%20 == 0 {
+			page.WriteString("vllm:num_requests_waiting{engine=\"0\"} 1\n")
+		}
 		for j := range 200 {
 			fmt.Fprintf(&page, "http_requests_total{path=\"/%d/%d\"} 1\nx%d_%d 2\n", i, j, i, j)
 		}
 		info, err := r.Read([]byte(page.String()), "", int64(i), int64(i), b)
-		if err != nil || info.Series != 401 {
+		if err != nil || info.Series < 402 {
 			t.Fatal(info, err)
 		}
 	}
 	if len(r.all) > 2500 || len(r.byText) > 2500 || len(r.byKey) > 2500 || len(r.names) > 2500 {
 		t.Errorf("%d series, %d texts, %d keys, %d names are kept", len(r.all), len(r.byText), len(r.byKey), len(r.names))
 	}
-	if len(b.series) != 1 || len(b.samples) != 200 {
-		t.Errorf("%d courses with %d samples", len(b.series), len(b.samples))
+	if len(b.series) != 3 || len(b.samples) != 200+50+10 {
+		t.Errorf("%d courses with %d samples: %v", len(b.series), len(b.samples), b.series)
 	}
 }
 
@@ -629,8 +649,8 @@ func TestTooManySeries(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&page, "vllm:num_requests_running{engine=\"%d\"} 1\n", i)
 	}
-	for _, tail := range []string{"", "broken line\n"} {
-		b, infos := read(t, Options{MaxSeries: 10}, page.String()+tail, page.String()+tail)
+	for _, head := range []string{"", "broken line\n"} {
+		b, infos := read(t, Options{MaxSeries: 10}, head+page.String(), head+page.String())
 		if infos[1].Series != 10 || len(infos[1].Problems) == 0 || len(b.series) != 10 || len(b.samples) != 20 {
 			t.Errorf("%+v, %d courses", infos[1], len(b.series))
 		}
@@ -748,6 +768,66 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
+// What a reader remembers never changes what a page says: after any pages of a source it reads the next as a fresh one does.
+func TestMemoryDoesNotMatter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for name, tells := range map[string]string{
+		"vllm_v1_dp2_spec_nixl_mfu_multiproc.prom": "vllm:num_requests_running", "sglang_all_ranks_tp2_dp2.prom": "sglang:", "triton.prom": "nv_",
+		"dcgm_prof_h100_decode_bound.prom": "DCGM_", "node_exporter.prom": "node_load1 ", "dynamo_worker_vllm.prom": "vllm:num_requests_running",
+	} {
+		all := strings.Split(strings.TrimSpace(string(readFile(t, name))), "\n")
+		r, b := NewReader(Options{}), &auditor{t: t, seen: map[signal.Series]bool{}}
+		if _, err := r.Read([]byte(strings.Join(all, "\n")), "", 0, 0, b); err != nil {
+			t.Fatal(err)
+		}
+		sources := r.info.Sources
+		compared := 0
+		for step := range 20 {
+			// Each page lacks some of the families, or some series, or nothing.
+			share := []float64{1, 0.98, 0.5, 0.05}[rng.IntN(4)]
+			families := rng.IntN(2) == 0
+			keep := map[string]bool{}
+			var page []string
+			for _, line := range all {
+				key := line
+				if families {
+					key, _, _ = strings.Cut(line, "{")
+				}
+				if _, ok := keep[key]; !ok {
+					keep[key] = rng.Float64() < share
+				}
+				if keep[key] || strings.HasPrefix(line, "#") || strings.HasPrefix(line, tells) {
+					page = append(page, line)
+				}
+			}
+			body := []byte(strings.Join(page, "\n") + "\n")
+			want, err := ReadPage(body, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Read(body, "", int64(step+1), int64(step+1), b); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(want.Sources, sources) {
+				continue // by itself it would not be known
+			}
+			compared++
+			got := r.signals()
+			for k, v := range got {
+				if _, ok := want.Signals[k]; !ok && v == 0 {
+					delete(got, k) // once something is counted, 0 is a value
+				}
+			}
+			if x := (&Reading{Sources: sources, Signals: got}); !x.approximates(want) {
+				t.Errorf("%s, page %d (-by itself +after others)\n%s", name, step, cmp.Diff(want.Signals, got))
+			}
+		}
+		if compared < 8 {
+			t.Errorf("%s: only %d pages were compared", name, compared)
+		}
+	}
+}
+
 // approximates says whether two readings say the same up to the order of additions.
 func (g *Reading) approximates(want *Reading) bool {
 	if !cmp.Equal(g.Sources, want.Sources) || len(g.Signals) != len(want.Signals) {
@@ -817,6 +897,23 @@ func TestExtraLabelsAreKept(t *testing.T) {
 		"requests_running{engine=0,instance=host0:8000}": {0, 1},
 		"requests_running{engine=0,instance=host1:8000}": {1, 2},
 	})
+}
+
+func TestPointsThatAreNone(t *testing.T) {
+	r := NewReader(Options{MaxSeries: 2})
+	points := []Point{{Name: "", Value: 1}, {Name: "a", Value: math.NaN()}, {Name: "a", Value: 2}, {Name: "b", Value: 3}, {Name: "c", Value: 4}}
+	info, err := r.ReadPoints(points, 0, 0, nil)
+	if err != nil || info.Malformed != 1 || info.NaN != 1 || info.Duplicate != 1 || info.Series != 2 || len(info.Problems) != 3 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestBucketsWithoutBounds(t *testing.T) {
+	got, err := ReadPage([]byte("vllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"x\"} 3\nvllm:time_to_first_token_seconds_bucket{engine=\"0\",le=\"+Inf\"} 4\n"+
+		"vllm:time_to_first_token_seconds_sum{engine=\"0\"} 2\npython_info 1\n"), "")
+	if err != nil || len(got.Info.Problems) != 1 || got.Signals["ttft"] != 0.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func TestRawSeries(t *testing.T) {

@@ -31,12 +31,12 @@ type track struct {
 	unused int
 }
 
-// countPieces counts the gaps of the first n pieces, and unmarks them.
+// countPieces counts the gaps of the first n pieces of the past, and unmarks them.
 func (in *instance) countPieces(n int) {
 	c := &in.gaps
 	var times [64]int64
-	for i := range in.pieces[:n] {
-		p := &in.pieces[i]
+	for i := range in.past[:n] {
+		p := &in.past[i]
 		if a, b := c.tracks[0].open, c.tracks[1].open; a|b != 0 && !p.apart {
 			for k := int64(0); k < p.n; {
 				to := min(k+int64(len(times))-1, p.n)
@@ -60,11 +60,7 @@ func (in *instance) countPieces(n int) {
 
 // settleGaps counts all that is marked.
 func (in *instance) settleGaps() {
-	n := len(in.pieces)
-	if in.stepping {
-		n = in.plan
-	}
-	in.countPieces(n)
+	in.countPieces(len(in.past))
 	for t := range in.gaps.tracks {
 		if in.gaps.tracks[t].open != 0 {
 			panic("BUG: an answer is marked at one end only")
@@ -125,6 +121,6 @@ func (f *Finished) CountGaps(h *histogram.Histogram) {
 		h.RecordGaps(f.Times())
 		return
 	}
-	in.pieces[q.first-in.dropped].after[t]++
-	in.pieces[q.last-in.dropped].after[t]--
+	in.past[q.first-in.dropped].after[t]++
+	in.past[q.last-in.dropped].after[t]--
 }

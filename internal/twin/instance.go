@@ -25,14 +25,16 @@ type instance struct {
 	stepping, ending bool
 	// free is when the last step ended: the next begins no earlier.
 	free float64
-	// pieces is when steps ended, in order; those from plan on are of the steps
-	// under way. What nobody can ask for any more is dropped.
-	pieces []piece
-	plan   int
-	fed    int // the first piece whose tokens the API process has not had yet
-	keep   int // the length of pieces at which to look for what can be dropped
-	// dropped is the number of pieces that are not there any more.
+	// plan is when the steps under way end, in order; fed is the first piece of it
+	// whose tokens the API process has not had yet.
+	plan []piece
+	fed  int
+	// past is when the steps before ended, in order. What nobody can ask for any more
+	// is dropped: dropped is the number of those pieces, keep the length of past at
+	// which to look for more.
+	past    []piece
 	dropped int64
+	keep    int
 	recent  recent
 	gaps    gapCounts
 
@@ -98,17 +100,14 @@ func (in *instance) enter(d *driver, prompt int) int64 {
 // catchUp gives the API process the tokens of the steps that have ended by now.
 func (in *instance) catchUp(now int64) {
 	if in.stepping && in.desk.costs.OutputToken > 0 {
-		for in.fed < len(in.pieces) {
-			p := &in.pieces[in.fed]
+		for in.fed < len(in.plan) {
+			p := &in.plan[in.fed]
 			n := p.endedBy(now)
 			if n == 0 {
 				break
 			}
 			if n < p.n {
-				rest := p.split(n)
-				in.pieces = append(in.pieces, piece{})
-				copy(in.pieces[in.fed+2:], in.pieces[in.fed+1:])
-				in.pieces[in.fed+1] = rest
+				in.plan = slices.Insert(in.plan, in.fed+1, p.split(n))
 			}
 			in.feed()
 		}
@@ -117,7 +116,7 @@ func (in *instance) catchUp(now int64) {
 
 // feed gives the API process the tokens of the next piece.
 func (in *instance) feed() {
-	p := &in.pieces[in.fed]
+	p := &in.plan[in.fed]
 	in.fed++
 	p.before, p.cost = in.desk.api, in.desk.costs.OutputToken*float64(p.tokens)
 	if p.cost > 0 {
@@ -145,16 +144,16 @@ func (in *instance) disturb(d *driver, at int64) {
 // cut takes the steps out of the plan that do not begin before an instant, except
 // for the first, and returns whether there were any.
 func (in *instance) cut(at float64) bool {
-	last := len(in.pieces) - 1
-	if p := &in.pieces[last]; last == in.plan && p.n == 1 || p.end(p.n-1) < at {
+	last := len(in.plan) - 1
+	if p := &in.plan[last]; last == 0 && p.n == 1 || p.end(p.n-1) < at {
 		return false
 	}
-	for last > in.plan && in.pieces[last].start >= at {
+	for last > 0 && in.plan[last].start >= at {
 		last--
 	}
-	p := &in.pieces[last]
+	p := &in.plan[last]
 	p.n = max(p.begunBefore(at), 1)
-	in.pieces = in.pieces[:last+1]
+	in.plan = in.plan[:last+1]
 	in.free = p.end(p.n)
 	return true
 }
@@ -188,12 +187,11 @@ func (in *instance) begin(d *driver) {
 		}
 		return
 	}
-	if len(in.pieces) >= in.keep {
+	if len(in.past) >= in.keep {
 		in.prune()
 	}
 	in.stepping = true
-	in.plan = len(in.pieces)
-	in.fed = in.plan
+	in.plan, in.fed = in.plan[:0], 0
 	step := e.tick + 1
 	n := int64(1)
 	if in.liner != nil {
@@ -205,19 +203,20 @@ func (in *instance) begin(d *driver) {
 		if e.alone {
 			p.step, p.apart = e.tick, true
 		}
-		in.pieces = append(in.pieces, p)
+		in.plan = append(in.plan, p)
 		in.free = start + length
 	} else {
-		b := e.batch
+		b := &d.ahead
+		*b = e.batch
 		per := int64(b.Decodes)
-		for len(in.pieces)-in.plan < maxPieces && n > 0 {
-			ns, perToken, until := in.liner.Line(&b)
+		for len(in.plan) < maxPieces && n > 0 {
+			ns, perToken, until := in.liner.Line(b)
 			m := n
 			if until != maxKV {
 				m = min(n, (until-b.KV)/per+1)
 			}
 			p := piece{step: step, n: m, start: start, first: ns, growth: perToken * float64(per), tokens: int32(b.Sampled)}
-			in.pieces = append(in.pieces, p)
+			in.plan = append(in.plan, p)
 			start = p.end(m)
 			step += m
 			n -= m
@@ -236,19 +235,15 @@ func (in *instance) begin(d *driver) {
 func (in *instance) end(d *driver) {
 	e := &in.engine
 	in.stepping = false
-	var n int64
-	for i := in.plan; i < len(in.pieces); i++ {
-		n += in.pieces[i].n
-	}
-	e.Leap(n)
+	e.Leap(in.planned())
 	l := e.Load()
 	used := 1 - float64(l.Free)/float64(l.Blocks)
-	span := in.free - in.pieces[in.plan].start
+	span := in.free - in.plan[0].start
 	in.runningNS += float64(l.Running) * span
 	in.usedNS += (in.used + used) / 2 * span
 	in.peak = max(in.peak, used)
 	e.End(in.free, nil)
-	number := in.dropped + int64(len(in.pieces)) - 1
+	number := in.dropped + int64(len(in.past)+len(in.plan)) - 1
 	for _, q := range e.plan {
 		q.first = number // at last that of the chunk which its first token came from
 	}
@@ -256,10 +251,10 @@ func (in *instance) end(d *driver) {
 		q.last = number
 	}
 	if !in.desk.none() {
-		for in.fed < len(in.pieces) {
+		for in.fed < len(in.plan) {
 			in.feed()
 		}
-		p := &in.pieces[len(in.pieces)-1]
+		p := &in.plan[len(in.plan)-1]
 		sent := p.sent(p.n)
 		for _, q := range e.plan {
 			if q.Account.First == in.free {
@@ -274,8 +269,9 @@ func (in *instance) end(d *driver) {
 		}
 	}
 	if in.recent.wanted {
-		in.recent.add(in.pieces[in.plan:])
+		in.recent.add(in.plan)
 	}
+	in.past = append(in.past, in.plan...)
 	if len(e.done) > 0 {
 		l = e.Load()
 		used = 1 - float64(l.Free)/float64(l.Blocks)
@@ -294,15 +290,20 @@ func (in *instance) settle(now int64) {
 	if !in.stepping {
 		return
 	}
-	var n int64
-	for i := in.plan; i < len(in.pieces); i++ {
-		n += in.pieces[i].n
-	}
-	in.engine.Leap(n)
+	in.engine.Leap(in.planned())
 	if int64(in.free) <= now {
 		in.engine.End(in.free, nil)
 	}
 	in.stepping = false
+}
+
+// planned is the number of steps under way.
+func (in *instance) planned() int64 {
+	var n int64
+	for i := range in.plan {
+		n += in.plan[i].n
+	}
+	return n
 }
 
 // prune drops the pieces that no sequence's answer reaches back to.
@@ -328,18 +329,19 @@ func (in *instance) prune() {
 	drop := in.find(oldest)
 	in.countPieces(drop)
 	in.dropped += int64(drop)
-	left := in.pieces[drop:]
+	left := in.past[drop:]
 	in.keep = len(left) + len(left)/2 + 32
-	if room := in.keep + 2*maxPieces; cap(in.pieces) < room {
-		in.pieces = append(make([]piece, 0, room), left...)
+	if room := in.keep + 2*maxPieces; cap(in.past) < room {
+		in.past = append(make([]piece, 0, room), left...)
 	} else {
-		in.pieces = append(in.pieces[:0], left...)
+		in.past = append(in.past[:0], left...)
 	}
 }
 
-// find returns the index of the piece with a step.
+// find returns the index of the piece of the past with a step, or how many there
+// are.
 func (in *instance) find(step int64) int {
-	return sort.Search(len(in.pieces), func(i int) bool { return in.pieces[i].step+in.pieces[i].n > step })
+	return sort.Search(len(in.past), func(i int) bool { return in.past[i].step+in.past[i].n > step })
 }
 
 // Finished is a request that has ended, as the driver hands it over.
@@ -502,21 +504,31 @@ func (in *instance) appendTimes(dst []int64, first, last, until int64) []int64 {
 		}
 		return all
 	}
-	for i := in.find(first); i < len(in.pieces) && in.pieces[i].step <= last; i++ {
-		p := &in.pieces[i]
-		if p.apart {
-			continue
-		}
-		from, to := max(first-p.step, 0), min(last-p.step, p.n-1)
-		for k := from; k <= to; k++ {
-			t := int64(p.sent(k + 1))
-			if t > until {
-				return dst
+	for _, pieces := range [][]piece{in.past[in.find(first):], in.underWay()} {
+		for i := range pieces {
+			p := &pieces[i]
+			if p.apart {
+				continue
 			}
-			dst = append(dst, t)
+			from, to := max(first-p.step, 0), min(last-p.step, p.n-1)
+			for k := from; k <= to; k++ {
+				t := int64(p.sent(k + 1))
+				if t > until {
+					return dst
+				}
+				dst = append(dst, t)
+			}
 		}
 	}
 	return dst
+}
+
+// underWay is the plan while its steps have not ended.
+func (in *instance) underWay() []piece {
+	if in.stepping {
+		return in.plan
+	}
+	return nil
 }
 
 // counts fills in what follows from an answer of n tokens that came one by one.

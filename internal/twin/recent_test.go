@@ -38,7 +38,7 @@ func TestRecent(t *testing.T) {
 				continue
 			}
 			hits++
-			in := instance{pieces: pieces}
+			in := instance{past: pieces}
 			if diff := cmp.Diff(in.appendTimes([]int64{7}, first, last, maxKV), got); diff != "" {
 				t.Fatalf("steps %d to %d (-pieces +recent):\n%s", first, last, diff)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -301,5 +302,56 @@ func TestImpossibleParallelism(t *testing.T) {
 		if err := l.check(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q in it", tt.model, err, tt.want)
 		}
+	}
+}
+
+// What devices say to each other, by hand: two all-reduces per layer and one more,
+// and one message between two stages of a pipeline.
+func TestCommunicationByHand(t *testing.T) {
+	l := testLayout(t, "llama-3.1-8b", "h100", 2, BF16)
+	if err := l.Check(); err != nil {
+		t.Fatal(err)
+	}
+	slow := *l
+	g := *l.GPU
+	g.AllReduce = slices.Clone(g.AllReduce)
+	for i := range g.AllReduce {
+		row := slices.Clone(g.AllReduce[i].TP2)
+		for j := range row {
+			row[j] *= 2
+		}
+		g.AllReduce[i].TP2 = row
+	}
+	slow.GPU = &g
+	const tokens = 1024 // 8 MB in bf16, a size of the table
+	more := NewRoofline(Builtin(), &slow).at(tokens) - NewRoofline(Builtin(), l).at(tokens)
+	near(t, "65 all-reduces of 1,024 tokens", more, 65*l.GPU.allReduce("vllm", 2, tokens*4096*2), 1e-9)
+
+	l = testLayout(t, "llama-3.1-8b", "h100", 1, BF16)
+	l.PP = 4
+	if err := l.Check(); err != nil {
+		t.Fatal(err)
+	}
+	slow, g = *l, *l.GPU
+	g.Link.V /= 2
+	slow.GPU = &g
+	more = NewRoofline(Builtin(), &slow).at(4*tokens) - NewRoofline(Builtin(), l).at(4*tokens)
+	// A round has a quarter of the tokens in each of four stages, three messages of 8 MiB
+	// at 0.78 of 450 GB/s.
+	near(t, "three messages between stages", more, 3*tokens*4096*2/(450e9*0.78), 1e-9)
+}
+
+// Power is what the documentation says: 0.29 and 0.66 times the memory's activity of
+// the device's, and what the tensor cores do, at most all of it.
+func TestPowerByHand(t *testing.T) {
+	g, err := Builtin().GPU("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := Work{ReadBytes: 3.35e12 * 0.4, WriteBytes: 3.35e12 * 0.1, Tensor: 0.02}
+	near(t, "at half the bandwidth", g.power(&half, 1), 700*(0.29+0.66*0.5+0.02*tensorPower), 1e-9)
+	near(t, "in twice the time", g.power(&half, 2), 700*(0.29+0.66*0.25+0.01*tensorPower), 1e-9)
+	if tensorPower != 1 {
+		t.Errorf("the tensor cores' share is %v, the documentation says all of their activity", tensorPower)
 	}
 }

@@ -246,6 +246,8 @@ type driver struct {
 	refusedSum      int
 
 	fin Finished
+	// ahead is the batch of a step that is planned.
+	ahead Batch
 	// inFlight is integrated over time in inFlightNS, up to inFlightAt.
 	inFlight   int64
 	inFlightAt int64
@@ -283,8 +285,10 @@ type session struct {
 	state   sessionState
 	user    uint32
 
-	// Of the request.
+	// Of the request. prompt and output are what it asks for.
 	id      uint64
+	prompt  int32
+	output  int32
 	phase   record.Phase
 	since   int64 // when it began to wait for a slot
 	capWait int64
@@ -564,6 +568,8 @@ func (d *driver) becomeDue(u *session) {
 		s.res.Steady++
 	}
 	u.id, u.capWait, u.start, u.asked = d.next, 0, record.Unset, 0
+	req := u.action.Request
+	u.prompt, u.output, u.exact = int32(req.PromptTokens()), int32(req.MaxTokens), req.Exact || d.cfg.Exact
 	d.next++
 }
 
@@ -616,8 +622,7 @@ func (d *driver) send(u *session) {
 		d.unsent(u, record.Incomplete)
 		return
 	}
-	u.exact = req.Exact || c.Exact
-	prompt, output := req.PromptTokens(), req.MaxTokens
+	prompt, output := int(u.prompt), int(u.output)
 	u.asked = int64(prompt) + int64(output)
 	if limit := c.MaxTotalTokens; limit > 0 {
 		if d.spent+d.reserved+u.asked > limit {
@@ -745,15 +750,14 @@ func (d *driver) flight(n int64) {
 func (d *driver) begin(u *session) *record.Request {
 	r := &d.fin.Request
 	r.Reset()
-	a, req := &u.action, u.action.Request
+	a := &u.action
 	r.ID = u.id
 	r.Session, r.Turn, r.User, r.Step = a.Session, a.Turn, u.user, d.step.res.Index
 	r.Workload = a.Workload
 	r.Phase = u.phase
 	r.Scheduled, r.Start, r.CapWait = a.At, u.start, u.capWait
 	r.AskedStream = d.cfg.Stream
-	r.AskedPrompt, r.AskedOutput = int32(req.PromptTokens()), int32(req.MaxTokens)
-	r.AskedExact = u.exact || req.Exact || d.cfg.Exact
+	r.AskedPrompt, r.AskedOutput, r.AskedExact = u.prompt, u.output, u.exact
 	if u.start != record.Unset {
 		r.Sent = u.start
 	}

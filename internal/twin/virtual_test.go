@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -95,27 +96,36 @@ func TestFixedSteps(t *testing.T) {
 	}
 }
 
-// A request without records costs next to no allocation, and a thousand engines
-// cost no more than one.
+// A request without records costs next to no allocation and memory, closed loop or
+// open, and a thousand engines cost no more than one.
 func TestPredictionIsCheap(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has costs of its own")
 	}
-	allocations := func(replicas, users int) float64 {
+	for _, c := range []struct {
+		replicas, users int
+		rate            float64
+	}{{1, 64, 0}, {50, 400, 0}, {1, 0, 10}, {50, 0, 500}} {
 		cfg := &PredictConfig{
-			Cluster: testCluster(t, ClusterConfig{Replicas: replicas}), Population: synthetic(512, 256), Sink: new(counter), Stream: true,
-			Steps: []Step{{Users: users, Requests: users, Drain: time.Hour}},
+			Cluster: testCluster(t, ClusterConfig{Replicas: c.replicas}), Population: synthetic(512, 256), Stream: true, Exact: true,
+			Steps: []Step{{Users: c.users, Rate: c.rate, Drain: time.Hour}},
 		}
-		cost := func(requests int) float64 {
-			cfg.Steps[0].Requests = requests
-			return testing.AllocsPerRun(1, func() { predict(t, cfg) })
+		cost := func(requests int) (allocations, bytes, events float64) {
+			cfg.Steps[0].Requests, cfg.Sink = requests, new(countingSink)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			p := predict(t, cfg)
+			runtime.ReadMemStats(&after)
+			return float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc), float64(p.Events)
 		}
-		const n = 4000
-		return (cost(users+n) - cost(users)) / n
-	}
-	for _, c := range []struct{ replicas, users int }{{1, 64}, {50, 400}} {
-		if n := allocations(c.replicas, c.users); n > 0.5 {
-			t.Errorf("%v allocations for a request of %d users on %d engines", n, c.users, c.replicas)
+		// What the first requests need is there for those that follow.
+		first, n := 200*c.replicas, 16_000
+		a, b, e := cost(first)
+		a2, b2, e2 := cost(first + n)
+		a, b, e = (a2-a)/float64(n), (b2-b)/float64(n), (e2-e)/float64(n)
+		t.Logf("%+v: %.3f allocations, %.1f bytes, %.2f events per request", c, a, b, e)
+		if a > 0.1 || b > 100 || e > 6 {
+			t.Errorf("a request of %+v costs %.3f allocations, %.1f bytes and %.2f events", c, a, b, e)
 		}
 	}
 }

@@ -174,13 +174,19 @@ func (e *Engine) aheadSliding(n int64) int64 {
 // the window in the first has been counted.
 func (e *Engine) leapSliding(more int64) {
 	size := int64(e.block)
-	var need, shed int64
+	var need, shed, most int64
+	// most is what was missing at worst, when each step has what was given back before.
 	add := func(n, times int64) {
+		var taken, given, high int64
 		for i := range n {
 			x := e.inBlock(e.tick + 1 + i)
-			need += times * int64(e.phase[x]*e.per)
-			shed += times * int64(e.shed[x]*e.slide)
+			taken += int64(e.phase[x] * e.per)
+			given += int64(e.shed[x] * e.slide)
+			high = max(high, taken-given)
 		}
+		most = max(most, need-shed+(times-1)*(taken-given)+high)
+		need += times * taken
+		shed += times * given
 	}
 	if cycles := more / size; cycles > 0 {
 		add(size, cycles)
@@ -188,6 +194,16 @@ func (e *Engine) leapSliding(more int64) {
 	add(more%size, 1)
 	if need-shed > int64(e.free) {
 		panic("BUG: a leap beyond the memory: " + e.String())
+	}
+	if e.radix {
+		// Blocks that are given back are taken again first: no more texts go than for what
+		// was missing.
+		e.use(int(most))
+		if e.caching {
+			e.settle()
+		}
+		e.giveBack(int(most - need + shed))
+		return
 	}
 	e.giveBack(int(shed))
 	e.use(int(need))
