@@ -299,8 +299,9 @@ func (s *server) energy(c *client) *stats.Energy {
 		}
 		return d
 	}
-	// covered is the share of the windows for which something must be known.
-	const covered = 0.8
+	// The shares of the windows for which something must be known: a counter is exact
+	// where it is known, while readings of power are those of some instants.
+	const counted, read = 0.5, 0.8
 	for i := range s.groups {
 		g := &s.groups[i]
 		if g.source >= 0 || g.id != signal.Energy && g.id != signal.Power {
@@ -323,9 +324,9 @@ func (s *server) energy(c *client) *stats.Energy {
 				d.idle = known(idle.x / idle.y)
 			}
 			switch {
-			case g.id == signal.Energy && a.y >= covered*float64(length):
+			case g.id == signal.Energy && a.y >= counted*float64(length):
 				d.joules, d.counted = known(a.x/a.y*float64(length)), true
-			case g.id == signal.Power && weight.y >= covered*float64(length):
+			case g.id == signal.Power && weight.y >= read*float64(length):
 				d.watts = known(weight.x / weight.y)
 			}
 		}
