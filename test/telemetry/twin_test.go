@@ -161,8 +161,11 @@ func TestRestart(t *testing.T) {
 	}
 	f.timeline(t) // no rate is below 0
 	d := f.summary.Server["generation_tokens"]
-	if d == nil || d.Min == nil || *d.Min < 0 || *d.Max > 2*20*20 {
-		t.Errorf("generation_tokens %+v a second, want 0 to some 400", d)
+	if d == nil || d.Min == nil || d.Mean == nil || *d.Min < 0 || *d.Max > 2*20*20 {
+		t.Fatalf("generation_tokens %+v a second, want 0 to some 400", d)
+	}
+	if mine := f.sum(t, "output_tokens") / 10; math.Abs(*d.Mean-mine) > 0.15*mine {
+		t.Errorf("the server generated %v tokens a second, the client got %v", *d.Mean, mine)
 	}
 	if !strings.Contains(f.Stdout, "restart") {
 		t.Errorf("the report does not speak of the restart:\n%s", f.Stdout)
