@@ -43,8 +43,8 @@ func (t *Tokenizer) Cut(text string, n int) int {
 		from = s.ends[before-1]
 	}
 	to, near := len(text), len(text)
-	if len(s.ends) > 0 {
-		near = s.ends[min(n+2, len(s.ends))-1]
+	if len(s.ends) > 1 {
+		near = s.ends[min(n, len(s.ends)-2)+1]
 		if s.full {
 			to = s.ends[len(s.ends)-1]
 		}
