@@ -21,6 +21,7 @@ type scenarioFlags struct {
 	API         string `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default) or openai.completions."`
 	NoStream    bool   `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
 	Usage       string `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
+	Tokenizer   string `name:"tokenizer" placeholder:"FILE" group:"target" help:"The model's tokenizer.json, or tiktoken's ranks as ENCODING:FILE: counts output tokens where the server does not."`
 	Temperature string `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
 	Hardware    string `name:"hardware" placeholder:"[Nx]GPU[,P]" group:"target" help:"What one replica runs on, as h100 or 2xh100,fp8: answers faster than its memory are noted."`
 	IgnoreEOS   bool   `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
@@ -62,7 +63,6 @@ type scenarioFlags struct {
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
 	// would.
-	Tokenizer  string `name:"tokenizer" hidden:""`
 	Dataset    string `name:"dataset" hidden:""`
 	Trace      string `name:"trace" hidden:""`
 	Speed      string `name:"speed" hidden:""`

@@ -122,6 +122,10 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	counter, err := loadTokenizer(&s.Target, cfg.ReadFile)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
 	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
 	if err != nil {
 		return nil, fmt.Errorf("make the users: %w", err)
@@ -175,7 +179,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, fmt.Errorf("write the scenario: %w", err)
 	}
 	k := &keeper{
-		cfg: cfg, scenario: s, plan: plan, target: target, access: access, clock: c, live: new(load.Live),
+		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
@@ -229,6 +233,7 @@ type keeper struct {
 	plan     []load.Step
 	target   *Facts
 	access   *Access
+	counter  record.Counter // nil without a tokenizer
 	clock    *clock.Clock
 	live     *load.Live
 	writer   *run.Writer
@@ -247,10 +252,17 @@ type keeper struct {
 
 // Record hands a record to the run on disk.
 func (k *keeper) Record(r *record.Request) {
+	// r is the load's: what is changed is a copy, as long as Add takes.
+	var c record.Request
 	if r.Message != "" {
-		// r is the load's: what is changed is a copy, as long as Add takes.
-		c := *r
+		c = *r
 		c.Message = k.access.Redact(r.Message)
+		r = &c
+	}
+	if k.counter != nil && !k.scenario.Data.SaveText {
+		// Answers were kept to be counted.
+		c = *r
+		c.Text, c.ReasoningText, c.RefusalText = nil, "", ""
 		r = &c
 	}
 	k.writer.Add(r)
@@ -291,7 +303,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		HeaderTimeout: t.HeaderTimeout, IdleTimeout: t.IdleTimeout, TotalTimeout: t.Timeout,
 		Seed: k.scenario.Seed, Population: users, Renderer: workload.Words{}, Steps: k.plan,
 		MaxInFlight: k.scenario.Load.MaxInFlight, MaxErrorShare: k.scenario.Guards.MaxErrorShare,
-		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText,
+		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText, Tokenizer: k.counter,
 		Sink: k, Live: k.live, Stop: stop,
 		Begun: func(s load.StepResult) {
 			canary.Ignore(s.SteadyStart)

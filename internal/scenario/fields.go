@@ -40,6 +40,7 @@ var fieldHelp = map[string]Field{
 	"target.temperature":        {Help: "Sampling temperature. Left out, the server's own.", Example: "0.7", Arg: "X"},
 	"target.ignore-eos":         {Help: "Ask for exactly as many output tokens as were drawn (`ignore_eos` and `min_tokens`, where the server knows them).", Example: "true"},
 	"target.usage":              {Help: "Token counts to ask for in a stream: with the last event, with every event, or none.", Example: "running", Choices: []string{UsageFinal, UsageRunning, UsageNone}, Arg: "WHEN"},
+	"target.tokenizer":          {Help: "The model's `tokenizer.json`, or tiktoken's ranks, where the name tells the encoding or it stands before (`kimi:tiktoken.model`); see docs/tokenizer.md. It counts the output tokens where the server does not, says which event brought which tokens, and is compared with the server's counts.", Example: "tokenizer.json", Arg: "FILE"},
 	"target.ca":                 {Help: "File with the certificates (PEM) to trust instead of the system's.", Example: "ca.pem", Arg: "FILE"},
 	"target.cert":               {Help: "File with the client's certificate (PEM); needs `key`.", Example: "client.pem", Arg: "FILE"},
 	"target.key":                {Help: "File with the client's private key (PEM); needs `cert`.", Example: "client.key", Arg: "FILE"},

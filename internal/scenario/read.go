@@ -74,14 +74,13 @@ type Source struct {
 // reserved are fields of later versions, or ones that must not exist, with what
 // to say instead of "unknown field". They are refused rather than ignored.
 var reserved = map[string]string{
-	"target.api-key":   "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
-	"target.tokenizer": "tokenizers are not in this version yet: remove it; tokens are counted by the server's usage",
-	"users.dataset":    "data sets are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.trace":      "traces are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.speed":      "traces are not in this version yet, nor is their speed: remove it",
-	"load.stages":      "stages are not in this version yet: remove it; a list of users or rate runs step after step",
-	"load.agents":      "agents are not in this version yet: remove it; this process makes all load",
-	"load.burstiness":  "gamma arrivals are not in this version yet, nor their burstiness: remove it and use arrival constant or poisson",
+	"target.api-key":  "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
+	"users.dataset":   "data sets are not in this version yet: remove it and use prompt-tokens and output-tokens",
+	"users.trace":     "traces are not in this version yet: remove it and use prompt-tokens and output-tokens",
+	"users.speed":     "traces are not in this version yet, nor is their speed: remove it",
+	"load.stages":     "stages are not in this version yet: remove it; a list of users or rate runs step after step",
+	"load.agents":     "agents are not in this version yet: remove it; this process makes all load",
+	"load.burstiness": "gamma arrivals are not in this version yet, nor their burstiness: remove it and use arrival constant or poisson",
 }
 
 // Read makes a scenario of a file and settings, with every default filled in,

@@ -94,7 +94,7 @@ func TestFlagPathIsUnambiguous(t *testing.T) {
 			t.Errorf("FlagPath(%s) = %s, %v, want %s", flag, got, ok, p)
 		}
 	}
-	for _, later := range []string{"tokenizer", "dataset", "trace", "stages", "agents", "burstiness", "api-key"} {
+	for _, later := range []string{"dataset", "trace", "stages", "agents", "burstiness", "api-key"} {
 		path, ok := FlagPath(later)
 		if !ok {
 			t.Errorf("FlagPath(%s): not known", later)

@@ -42,11 +42,14 @@ type Target struct {
 	Temperature *float64 `yaml:"temperature,omitempty"`
 	IgnoreEOS   bool     `yaml:"ignore-eos,omitempty"`
 	// Usage asks for usage in the stream: final, running or none.
-	Usage    string `yaml:"usage"`
-	CA       string `yaml:"ca,omitempty"`
-	Cert     string `yaml:"cert,omitempty"`
-	Key      string `yaml:"key,omitempty"`
-	Insecure bool   `yaml:"insecure,omitempty"`
+	Usage string `yaml:"usage"`
+	// Tokenizer is the file of the model's tokenizer, perhaps with an encoding
+	// before it, as in kimi:tiktoken.model; empty when there is none.
+	Tokenizer string `yaml:"tokenizer,omitempty"`
+	CA        string `yaml:"ca,omitempty"`
+	Cert      string `yaml:"cert,omitempty"`
+	Key       string `yaml:"key,omitempty"`
+	Insecure  bool   `yaml:"insecure,omitempty"`
 	// Hardware is what one replica runs on, as 2xh100 or h100,fp8; empty when
 	// nobody said.
 	Hardware Hardware `yaml:"hardware,omitempty"`

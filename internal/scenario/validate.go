@@ -123,6 +123,7 @@ func (v *validator) target(t *Target) {
 	if t.Temperature != nil {
 		v.number("target.temperature", *t.Temperature, 0, 100, "a temperature")
 	}
+	v.text("target.tokenizer", t.Tokenizer)
 	v.files("target", t.CA, t.Cert, t.Key)
 	if t.Proxy != "" {
 		v.url("target.proxy", t.Proxy, false)
