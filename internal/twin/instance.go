@@ -83,8 +83,16 @@ func (in *instance) turnBack(q *Seq) {
 	in.coming = slices.Delete(in.coming, i, i+1)
 }
 
+// over forgets the answer of a sequence.
+func (in *instance) over(q *Seq) {
+	if q.Account.First > 0 {
+		in.past[q.first-in.dropped].needed--
+	}
+}
+
 // cancel gives a sequence up that the engine has.
 func (in *instance) cancel(d *driver, q *Seq) {
+	in.over(q)
 	q.Owner = nil
 	in.engine.Cancel(q)
 	d.router.Left(in.index)
@@ -244,8 +252,12 @@ func (in *instance) end(d *driver) {
 	in.peak = max(in.peak, used)
 	e.End(in.free, nil)
 	number := in.dropped + int64(len(in.past)+len(in.plan)) - 1
+	begun := &in.plan[len(in.plan)-1].needed
 	for _, q := range e.plan {
-		q.first = number // at last that of the chunk which its first token came from
+		if q.Account.First == in.free && q.Owner != nil {
+			q.first = number
+			*begun++
+		}
 	}
 	for _, q := range e.done {
 		q.last = number
@@ -308,25 +320,10 @@ func (in *instance) planned() int64 {
 
 // prune drops the pieces that no sequence's answer reaches back to.
 func (in *instance) prune() {
-	e := &in.engine
-	oldest := e.tick + 1
-	look := func(q *Seq) {
-		if len(q.runs) > 0 {
-			oldest = min(oldest, q.runs[0].base+1)
-		} else if q.state == decoding || q.state == idle {
-			oldest = min(oldest, q.base+1)
-		}
+	drop := 0
+	for drop < len(in.past) && in.past[drop].needed == 0 {
+		drop++
 	}
-	for q := e.running.head; q != nil; q = q.next {
-		look(q)
-	}
-	for q := e.waiting.head; q != nil; q = q.next {
-		look(q)
-	}
-	for _, u := range in.leaving {
-		look(u.seq)
-	}
-	drop := in.find(oldest)
 	in.countPieces(drop)
 	in.dropped += int64(drop)
 	left := in.past[drop:]

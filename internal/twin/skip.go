@@ -152,6 +152,8 @@ type piece struct {
 	// after is by how many more answers the next piece is counted for, by track; see
 	// gapCounts.
 	after [tracks]int32
+	// needed is the number of answers that began in it and are not over.
+	needed int32
 	// tokens is what each step made. Sending them keeps the API process busy for cost
 	// per step; it was busy until before when the first step ended.
 	tokens       int32

@@ -809,6 +809,7 @@ func (d *driver) abandon(u *session, status record.Status) {
 			if u.state == leaving {
 				d.agenda.remove(&u.wake)
 				in.left(u)
+				in.over(q)
 			} else {
 				in.cancel(d, q)
 				u.seq = nil // the engine holds it until its next step
@@ -845,6 +846,7 @@ func (d *driver) complete(u *session) {
 		d.fin.counts(int(n))
 	}
 	d.fin.Stages = stagesOf(&q.Account, u.start, end)
+	in.over(q)
 	d.settle(u, false)
 	d.finish(u)
 }
