@@ -1,0 +1,299 @@
+package content
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"plimsoll/internal/random"
+)
+
+// filePrefix begins the name of a generator that reads the user's documents.
+const filePrefix = "file:"
+
+// Limits on the user's documents.
+const (
+	// MaxFileBytes bounds one document, MaxFilesBytes all that one name stands
+	// for, MaxFiles their number.
+	MaxFileBytes  = 64 << 20
+	MaxFilesBytes = 256 << 20
+	MaxFiles      = 10_000
+	// fewestBytes is the least text that windows are cut from.
+	fewestBytes = 64
+)
+
+// Files are the user's documents, under one folder: the scenario's own. No path
+// leads out of it, by .. or by a link. It may be used from many goroutines.
+type Files struct {
+	root *os.Root
+	mu   sync.RWMutex
+	sets map[string]*fileSet
+}
+
+// OpenFiles opens the folder that the paths of "file:" are relative to. Close it
+// when no more names will be loaded; what is loaded stays.
+func OpenFiles(folder string) (*Files, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open folder of documents: %w", err)
+	}
+	return &Files{root: root, sets: map[string]*fileSet{}}, nil
+}
+
+// Close closes the folder.
+func (f *Files) Close() error { return f.root.Close() }
+
+// Load reads the documents that a path or a pattern (such as "docs/*.md") stands
+// for, once. Documents are .txt and .md as they are, .csv with its header before
+// each window, .json and .jsonl: the text of an array's or a line's strings, or
+// of the fields text, content or body of its objects, and otherwise the JSON
+// itself.
+func (f *Files) Load(pattern string) error {
+	if f.find(pattern) != nil {
+		return nil
+	}
+	set, err := f.read(pattern)
+	if err != nil {
+		return fmt.Errorf("read documents %q: %w", pattern, err)
+	}
+	f.mu.Lock()
+	f.sets[pattern] = set
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *Files) find(pattern string) *fileSet {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.sets[pattern]
+}
+
+func (f *Files) read(pattern string) (*fileSet, error) {
+	if pattern == "" {
+		return nil, errors.New("no path; write file:NAME, relative to the scenario's folder")
+	}
+	if path.IsAbs(pattern) || strings.Contains(pattern, `\`) || slices.Contains(strings.Split(pattern, "/"), "..") {
+		return nil, errors.New("the path must be relative to the scenario's folder, with slashes and no way up")
+	}
+	names := []string{path.Clean(pattern)}
+	if strings.ContainsAny(pattern, "*?[") {
+		var err error
+		if names, err = fs.Glob(f.root.FS(), path.Clean(pattern)); err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			return nil, errors.New("no file matches")
+		}
+		if len(names) > MaxFiles {
+			return nil, fmt.Errorf("%d files match, more than %d", len(names), MaxFiles)
+		}
+		slices.Sort(names)
+	}
+	set := new(fileSet)
+	total := 0
+	for _, name := range names {
+		b, err := f.one(name)
+		if err != nil {
+			return nil, err
+		}
+		if total += len(b); total > MaxFilesBytes {
+			return nil, fmt.Errorf("more than %d MiB in all", MaxFilesBytes>>20)
+		}
+		docs, err := documents(name, b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		set.docs = append(set.docs, docs...)
+	}
+	for i := range set.docs {
+		set.total += len(set.docs[i].body)
+	}
+	if set.total < fewestBytes {
+		return nil, fmt.Errorf("only %d bytes of text, want at least %d", set.total, fewestBytes)
+	}
+	return set, nil
+}
+
+// one reads one regular file. It is looked at before it is opened: to open a
+// pipe or a device may block or act.
+func (f *Files) one(name string) ([]byte, error) {
+	info, err := f.root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder; name its files, such as %s/*.md", name, name)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file (%s)", name, info.Mode().Type())
+	case info.Size() > MaxFileBytes:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d MiB", name, info.Size(), MaxFileBytes>>20)
+	}
+	file, err := f.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
+	if err == nil && len(b) > MaxFileBytes {
+		err = fmt.Errorf("%s has more than %d MiB", name, MaxFileBytes>>20)
+	}
+	return b, err
+}
+
+// text is one document.
+type text struct {
+	// head stands before each window: the header of a table.
+	head, body []byte
+}
+
+// documents takes the texts out of a file.
+func documents(name string, b []byte) ([]text, error) {
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+		return nil, errors.New("not UTF-8 text; convert it first (a PDF with pdftotext, other encodings with iconv)")
+	}
+	switch ext := strings.ToLower(path.Ext(name)); ext {
+	case ".txt", ".md", ".markdown", ".text":
+		return []text{{body: b}}, nil
+	case ".csv":
+		return table(b)
+	case ".json", ".jsonl":
+		return jsonTexts(b)
+	case ".pdf":
+		return nil, errors.New("PDF is not read; convert it with pdftotext")
+	default:
+		return nil, fmt.Errorf("unknown kind %q, want .txt, .md, .csv, .json or .jsonl", ext)
+	}
+}
+
+// table checks a CSV file and parts its header from its rows.
+func table(b []byte) ([]text, error) {
+	r := csv.NewReader(bytes.NewReader(b))
+	r.ReuseRecord = true
+	if _, err := r.Read(); err != nil {
+		return nil, err
+	}
+	at := r.InputOffset()
+	for {
+		if _, err := r.Read(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return []text{{head: b[:at], body: b[at:]}}, nil
+}
+
+// jsonTexts takes the texts out of JSON values.
+func jsonTexts(b []byte) ([]text, error) {
+	var out []text
+	for d := json.NewDecoder(bytes.NewReader(b)); ; {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("JSON at byte %d: %w", d.InputOffset(), err)
+		}
+		items := []json.RawMessage{raw}
+		if raw[0] == '[' {
+			if err := json.Unmarshal(raw, &items); err != nil {
+				return nil, err
+			}
+		}
+		for _, item := range items {
+			out = append(out, text{body: jsonText(item)})
+		}
+	}
+	return out, nil
+}
+
+func jsonText(item json.RawMessage) []byte {
+	var s string
+	if json.Unmarshal(item, &s) == nil && s != "" {
+		return []byte(s)
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(item, &fields) == nil {
+		for _, k := range []string{"text", "content", "body"} {
+			if json.Unmarshal(fields[k], &s) == nil && s != "" {
+				return []byte(s)
+			}
+		}
+	}
+	return item
+}
+
+// fileSet is a Generator of windows of documents.
+type fileSet struct {
+	docs  []text
+	total int
+}
+
+// BytesPerToken is that of prose: what the user's documents are is not known. A
+// tokenizer, or a calibration against the server, knows better.
+func (f *fileSet) BytesPerToken(Lang) int { return calibration["prose"][English] }
+
+func (f *fileSet) Append(dst []byte, seed uint64, tokens int, lang Lang) []byte {
+	return f.appendBytes(dst, seed, bytesOf(tokens, f.BytesPerToken(lang)), lang)
+}
+
+// appendBytes appends a window that begins at a line or word chosen by seed, and
+// goes on with the next document, around to the first. The number before it
+// tells the windows of different seeds apart, however few the documents.
+func (f *fileSet) appendBytes(dst []byte, seed uint64, n int, _ Lang) []byte {
+	if n <= 0 {
+		return dst
+	}
+	from := len(dst)
+	limit := from + n
+	dst = append(appendSalt(dst, seed^0x66696c65), "\n\n"...)
+	at := int(random.Derive(seed, 0x66696c65) % uint64(f.total))
+	i := 0
+	for at >= len(f.docs[i].body) {
+		at -= len(f.docs[i].body)
+		i++
+	}
+	at = wordStart(f.docs[i].body, at, f.docs[i].head != nil)
+	for len(dst) < limit {
+		d := &f.docs[i]
+		dst = append(dst, d.head...)
+		rest := d.body[at:]
+		dst = append(dst, rest[:min(len(rest), max(0, limit-len(dst)+utf8.UTFMax))]...)
+		dst = append(dst, '\n')
+		if i++; i == len(f.docs) {
+			i = 0
+		}
+		at = 0
+	}
+	return cut(dst, from, limit)
+}
+
+// wordStart returns the beginning of the word, or of the line, that follows at.
+func wordStart(b []byte, at int, line bool) int {
+	for i := at; i < len(b); i++ {
+		switch c := b[i]; {
+		case i == 0, c == '\n' && i+1 < len(b):
+			if i > 0 {
+				i++
+			}
+			return i
+		case line:
+		case c == ' ' && i+1 < len(b):
+			return i + 1
+		case c >= utf8.RuneSelf && utf8.RuneStart(c):
+			return i
+		}
+	}
+	return 0
+}
