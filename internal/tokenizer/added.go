@@ -76,7 +76,6 @@ func (m *matcher) find(dst []match, s string) []match {
 				}
 				from -= n
 			}
-			from = max(from, taken)
 		}
 		if token.rstrip {
 			for to < len(s) {

@@ -42,7 +42,7 @@ const none = ^uint32(0)
 
 // shortWord is the number of symbols up to which looking at all of them again is
 // faster than keeping them in a heap (BenchmarkLongWord).
-const shortWord = 48
+const shortWord = 32
 
 // merger is the memory in which words are merged.
 type merger struct {

@@ -11,7 +11,7 @@ const (
 	piecesBehind = 3
 	// Bytes that are encoded anew to try prefixes, the longest first: those of a
 	// common text, with words of 5 to 20 bytes, are below 50 thousand.
-	maxTried = 1 << 22
+	maxTried = 1 << 20
 	// Prefixes that are encoded whole, to be sure.
 	maxWholeTries = 64
 )

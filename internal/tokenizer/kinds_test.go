@@ -135,7 +135,7 @@ func TestCutKinds(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			tok := k.load(t)
 			for i, text := range texts {
-				if i%4 > 0 || testing.Short() && i%16 > 0 {
+				if i%6 > 0 || testing.Short() && i%24 > 0 {
 					continue
 				}
 				want := prefixes(tok, text)

@@ -50,13 +50,24 @@ func engines(t testing.TB) map[string]delimited {
 // expressions, over short texts of all characters that make a difference.
 func TestPatterns(t *testing.T) {
 	all := engines(t)
+	rounds := 5_000
+	if testing.Short() {
+		rounds = 300
+	}
 	for _, a := range alphabet {
 		for _, b := range alphabet {
-			checkPatterns(t, all, string([]rune{a, b}))
+			if !testing.Short() {
+				checkPatterns(t, all, string([]rune{a, b}))
+			}
 		}
 	}
+	for _, text := range []string{
+		"x'ſt A'ſB 'ſ", "it'LLx'rEy", "a\n  ", "\n \n x", "  \t x", "!\n/x", "AbCdEF", "a\u0301\u0301B", "12345", "漢a漢A", "x'", "\r\n\r\n", " \u00a0 x", "1\u0301a", "Ⅷa",
+	} {
+		checkPatterns(t, all, text)
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
+	for range rounds {
 		text := make([]rune, 3+rng.IntN(10))
 		for i := range text {
 			text[i] = alphabet[rng.IntN(len(alphabet))]
@@ -68,6 +79,9 @@ func TestPatterns(t *testing.T) {
 // TestClasses compares the table with the standard library's for every character.
 func TestClasses(t *testing.T) {
 	c := basicPlane()
+	if testing.Short() {
+		t.Skip("a million characters, one after the other")
+	}
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		got := c.of(r)
 		for _, g := range ranges {

@@ -6,8 +6,10 @@ package tokenizer_test
 import (
 	"bufio"
 	"compress/gzip"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,5 +147,60 @@ func cuts(t *testing.T, tok *tokenizer.Tokenizer, texts []string) {
 				t.Errorf("%q to %d tokens: cut at %d, want %d", text, n, got, p)
 			}
 		}
+	}
+}
+
+// TestRanks encodes by ranks of tiktoken that hold the tokens of gpt-oss, which are
+// those of o200k_base, and comes to the same ids.
+func TestRanks(t *testing.T) {
+	dir := os.Getenv("PLIMSOLL_VOCABULARIES")
+	load(t, "gptoss") // or skip
+	b, err := os.ReadFile(filepath.Join(dir, "gptoss.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Model struct {
+			Vocab map[string]int `json:"vocab"`
+		} `json:"model"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	var ranks []byte
+	for token, rank := range file.Model.Vocab {
+		var raw []byte
+		for _, r := range token {
+			// Bytes that cannot be shown have the characters from U+0100 on.
+			switch {
+			case r < 0x100:
+			case r <= 0x120:
+				r -= 0x100
+			case r <= 0x142:
+				r += 0x7f - 0x121
+			default:
+				r = 0xad
+			}
+			raw = append(raw, byte(r))
+		}
+		ranks = fmt.Appendf(ranks, "%s %d\n", base64.StdEncoding.EncodeToString(raw), rank)
+	}
+	tok, err := tokenizer.Load("o200k_base.tiktoken", ranks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := strings(t)
+	compared := 0
+	for i, want := range ids(t, "gptoss", len(texts)) {
+		if slices.ContainsFunc(want, func(id int32) bool { return id >= 199_998 }) {
+			continue // ranks have no special tokens
+		}
+		compared++
+		if got := tok.Encode(nil, texts[i]); !slices.Equal(got, want) {
+			t.Errorf("%q:\n got %d\nwant %d", texts[i], got, want)
+		}
+	}
+	if compared < 1800 {
+		t.Errorf("only %d texts compared", compared)
 	}
 }
