@@ -633,3 +633,23 @@ func request(id uint64, start, first, end int64, tokens int) *record.Request {
 }
 
 func requests(list ...*record.Request) iter.Seq[*record.Request] { return slices.Values(list) }
+
+// TestHighestClock: what a device can do at most is not the highest that it did.
+func TestHighestClock(t *testing.T) {
+	m := new(memory)
+	for i := range int64(6) {
+		for gpu, mhz := range map[string]float64{"gpu=0": 1500, "gpu=1": 1700} {
+			m.say(i*sec, signal.Series{Signal: signal.SMClock, Labels: gpu}, mhz*1e6)
+			m.say(i*sec, signal.Series{Signal: signal.SMClockMax, Labels: gpu}, 1980e6)
+		}
+	}
+	out, _ := build(t, Input{Run: steady(0, 5*sec), Samples: m, Sources: []Source{{Name: "a"}}})
+	for name, want := range map[string]float64{"sm_clock": 1600e6, "sm_clock_max": 1980e6} {
+		if d := out.Server[name]; d == nil || !near(*d.Mean, want) || !near(*d.Max, want) {
+			t.Errorf("%s is %+v, want %v", name, d, want)
+		}
+	}
+	if out.Server["sm_clock_max_max"] != nil {
+		t.Error("the highest of the highest")
+	}
+}

@@ -172,9 +172,9 @@ func (s *server) figures(windows []int) map[string]*stats.Dist {
 		switch {
 		case g.unequal:
 			out[name+"_imbalance"] = other
-		case g.id.Def().Combine == signal.Mean:
+		case g.id.Def().Highest() != "":
 			s.highest(g, other)
-			out[name+"_max"] = other
+			out[g.id.Def().Highest()] = other
 		}
 	}
 	return out

@@ -39,11 +39,14 @@ type pageFacts struct {
 	Missing []pageMissing      `json:"missing"`
 	Series  int                `json:"series"`
 	// Malformed, Duplicate, NaN and OutOfRange count what was left out.
-	Malformed  int           `json:"malformed"`
-	Duplicate  int           `json:"duplicate"`
-	NaN        int           `json:"nan"`
-	OutOfRange int           `json:"out_of_range"`
-	Problems   []pageProblem `json:"problems"`
+	Malformed  int `json:"malformed"`
+	Duplicate  int `json:"duplicate"`
+	NaN        int `json:"nan"`
+	OutOfRange int `json:"out_of_range"`
+	// FirstNaN and FirstOutOfRange say which was the first of these.
+	FirstNaN        string        `json:"first_nan,omitempty"`
+	FirstOutOfRange string        `json:"first_out_of_range,omitempty"`
+	Problems        []pageProblem `json:"problems"`
 }
 
 type pageMissing struct {
@@ -81,6 +84,7 @@ func (c *checkCmd) page(a *app, data []byte, files []string) error {
 	f := pageFacts{
 		Schema: "plimsoll.page/1", Sources: r.Sources, Signals: r.Signals, Series: r.Info.Series,
 		Malformed: r.Info.Malformed, Duplicate: r.Info.Duplicate, NaN: r.Info.NaN, OutOfRange: r.Info.OutOfRange,
+		FirstNaN: r.Info.FirstNaN, FirstOutOfRange: r.Info.FirstOutOfRange,
 		Missing: []pageMissing{}, Problems: []pageProblem{},
 	}
 	if f.Sources == nil {

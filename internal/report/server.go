@@ -135,7 +135,7 @@ func (t *text) serverGroup(title string, g signal.Group) {
 		if d.Group != g {
 			continue
 		}
-		for _, name := range []string{d.Name, d.Name + "_max", d.Name + "_imbalance"} {
+		for _, name := range []string{d.Name, d.Highest(), d.Name + "_imbalance"} {
 			v := t.s.Server[name]
 			switch {
 			case v == nil || v.Count == 0 || v.Mean == nil:

@@ -38,6 +38,9 @@ func inUnit(v float64, unit string, state bool) string {
 	case "W", "J", "Hz", "FLOP", "FLOP/s":
 		return prefixed(v, unit)
 	}
+	if v == 1 && unit != "series" {
+		unit = strings.TrimSuffix(unit, "s")
+	}
 	return number(v) + " " + unit
 }
 
@@ -85,7 +88,11 @@ func Page(w io.Writer, name string, r *telemetry.Reading) error {
 	t := new(text)
 	t.beside("page", name)
 	t.beside("", fmt.Sprintf("%s series, %s", Count(int64(r.Info.Series)), plural(int64(len(r.Signals)), "signal")))
-	if len(r.Sources) == 0 {
+	switch {
+	case len(r.Sources) > 0:
+	case r.Info.Series == 0 && r.Info.Malformed == 0:
+		t.beside("sources", "none: there is no value on the page; the statistics of trtllm-serve are so while nothing runs, and after somebody read them")
+	default:
 		t.beside("sources", "none that is known; a table of your own (--telemetry-tables FILE) says what its names mean")
 	}
 	for i, s := range r.Sources {
@@ -148,8 +155,8 @@ func (t *text) pageGroup(title string, g signal.Group, r *telemetry.Reading) int
 			}
 			row(d.Name, SignalValue(&d, v), note)
 		}
-		if v, ok := r.Signals[d.Name+"_max"]; ok {
-			row(d.Name+"_max", SignalValue(&d, v), "of the highest instance")
+		if v, ok := r.Signals[d.Highest()]; ok {
+			row(d.Highest(), SignalValue(&d, v), "of the highest instance")
 		}
 	}
 	return n
@@ -209,17 +216,22 @@ func (t *text) missing(list []telemetry.Missing) {
 func (t *text) pageProblems(i *telemetry.PageInfo) {
 	var lines []string
 	for _, c := range []struct {
-		n    int
-		text string
+		n           int
+		text, first string
 	}{
-		{i.Malformed, "malformed, left out"},
-		{i.Duplicate, "given twice, the first counts"},
-		{i.NaN, "no number, left out"},
-		{i.OutOfRange, "cannot be true, left out"},
+		{i.Malformed, "malformed, left out", ""},
+		{i.Duplicate, "given twice, the first counts", ""},
+		{i.NaN, "no number, left out", i.FirstNaN},
+		{i.OutOfRange, "cannot be true, left out", i.FirstOutOfRange},
 	} {
-		if c.n > 0 {
-			lines = append(lines, Count(int64(c.n))+" "+c.text)
+		if c.n == 0 {
+			continue
 		}
+		line := Count(int64(c.n)) + " " + c.text
+		if c.first != "" {
+			line += ": first " + Printable(c.first)
+		}
+		lines = append(lines, line)
 	}
 	for _, p := range i.Problems {
 		s := p.Text

@@ -1,5 +1,7 @@
 package signal
 
+import "strings"
+
 // The signals. Their numbers may change from version to version: files hold names.
 const (
 	// None is no signal.
@@ -58,9 +60,9 @@ const (
 	KVUsedTokens
 	// MaxConcurrency is max_concurrency: most requests that may run at once.
 	MaxConcurrency
-	// PrefixCacheQueries is prefix_cache_queries: prompt tokens (or blocks) looked up in the prefix cache.
+	// PrefixCacheQueries is prefix_cache_queries: prompt tokens looked up in the prefix cache.
 	PrefixCacheQueries
-	// PrefixCacheHits is prefix_cache_hits: prompt tokens (or blocks) found in the prefix cache.
+	// PrefixCacheHits is prefix_cache_hits: prompt tokens found in the prefix cache.
 	PrefixCacheHits
 	// PrefixCacheHitRatio is prefix_cache_hit_ratio: share of looked-up prompt tokens that the prefix cache held.
 	PrefixCacheHitRatio
@@ -308,8 +310,8 @@ var catalogue = [count]Def{
 	KVCapacity:           {ID: KVCapacity, Name: "kv_capacity", Unit: "tokens", Kind: Constant, Combine: Sum, Group: Engine, Help: "tokens that the KV cache can hold"},
 	KVUsedTokens:         {ID: KVUsedTokens, Name: "kv_used_tokens", Unit: "tokens", Kind: Gauge, Combine: Sum, Group: Engine, Help: "tokens in the KV cache"},
 	MaxConcurrency:       {ID: MaxConcurrency, Name: "max_concurrency", Unit: "requests", Kind: Constant, Combine: Sum, Group: Engine, Help: "most requests that may run at once"},
-	PrefixCacheQueries:   {ID: PrefixCacheQueries, Name: "prefix_cache_queries", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "prompt tokens (or blocks) looked up in the prefix cache"},
-	PrefixCacheHits:      {ID: PrefixCacheHits, Name: "prefix_cache_hits", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "prompt tokens (or blocks) found in the prefix cache"},
+	PrefixCacheQueries:   {ID: PrefixCacheQueries, Name: "prefix_cache_queries", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "prompt tokens looked up in the prefix cache"},
+	PrefixCacheHits:      {ID: PrefixCacheHits, Name: "prefix_cache_hits", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "prompt tokens found in the prefix cache"},
 	PrefixCacheHitRatio:  {ID: PrefixCacheHitRatio, Name: "prefix_cache_hit_ratio", Unit: "1", Kind: Ratio, Combine: Mean, Group: Engine, Part: PrefixCacheHits, Whole: PrefixCacheQueries, Help: "share of looked-up prompt tokens that the prefix cache held"},
 	ExternalKVQueries:    {ID: ExternalKVQueries, Name: "external_kv_queries", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "tokens looked up in a KV store outside the GPU"},
 	ExternalKVHits:       {ID: ExternalKVHits, Name: "external_kv_hits", Unit: "tokens", Kind: Counter, Combine: Sum, Group: Engine, Help: "tokens found in a KV store outside the GPU"},
@@ -435,6 +437,17 @@ func (id ID) Def() *Def {
 		panic("BUG: no such signal")
 	}
 	return &catalogue[id]
+}
+
+// Highest returns the name under which the highest of several instances stands beside
+// the mean of all, and an empty string where a signal has none: values that add up have
+// no mean, and sm_clock_max is a signal of its own, of which the highest is itself.
+func (d *Def) Highest() string {
+	name := d.Name + "_max"
+	if _, taken := byName[name]; d.Combine != Mean || taken || strings.HasSuffix(d.Name, "_max") {
+		return ""
+	}
+	return name
 }
 
 // String returns the canonical name, and an empty string for no signal.

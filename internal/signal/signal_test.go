@@ -45,3 +45,17 @@ func TestCatalogueIsWhole(t *testing.T) {
 		t.Error("an unknown name is no signal")
 	}
 }
+
+// TestHighest: the highest of several has a name that no other signal has.
+func TestHighest(t *testing.T) {
+	for id, want := range map[ID]string{KVCacheUsage: "kv_cache_usage_max", MemClock: "mem_clock_max", SMClock: "", SMClockMax: "", Power: "", XID: ""} {
+		if got := id.Def().Highest(); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+	for _, d := range All() {
+		if _, taken := Lookup(d.Highest()); taken {
+			t.Errorf("%s: %s is another signal", d.Name, d.Highest())
+		}
+	}
+}

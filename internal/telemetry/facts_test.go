@@ -103,8 +103,8 @@ func TestStatisticsOfStepsAddUp(t *testing.T) {
 	want(signal.StepTime, signal.TotalSum, 0.030)
 	want(signal.StepTime, signal.TotalCount, 2)
 	want(signal.StepTokens, signal.TotalSum, 516)
-	want(signal.PrefixCacheHits, signal.Value, 2) // a running total of the server's own
-	want(signal.PrefixCacheQueries, signal.Value, 8)
+	want(signal.PrefixCacheHits, signal.Value, 2*32) // a running total of the server's own, in blocks of 32 tokens
+	want(signal.PrefixCacheQueries, signal.Value, 8*32)
 	read("[]") // drained
 	want(signal.RequestsRunning, signal.Value, nan)
 	want(signal.GenerationTokens, signal.Value, 8)

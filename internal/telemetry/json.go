@@ -96,12 +96,15 @@ func (r *Reader) readJSON(elements []map[string]any, start, end int64, sink sign
 			}
 		}
 		total.NaN += r.info.NaN
+		if total.FirstNaN == "" {
+			total.FirstNaN = r.info.FirstNaN
+		}
 		total.New += r.info.New
 	}
 	if len(elements) > 0 && len(r.active) == 0 {
 		return r.info, fmt.Errorf("%w: JSON of which no table knows anything", ErrNotAPage)
 	}
-	r.info.NaN, r.info.New, r.info.Restarts = total.NaN, total.New, 0
+	r.info.NaN, r.info.New, r.info.Restarts, r.info.FirstNaN = total.NaN, total.New, 0, total.FirstNaN
 	if len(elements) == maxElements {
 		r.problem(0, fmt.Sprintf("%d steps or more: what is beyond was left out", maxElements))
 	}
@@ -155,5 +158,5 @@ func (r *Reader) number(path string, v float64) {
 	if f.s == nil {
 		f = r.meet(path, path, nil)
 	}
-	r.value(f, v, 0)
+	r.value(f, v, 0, 0)
 }

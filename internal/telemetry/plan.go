@@ -38,6 +38,19 @@ func (o *output) why() string {
 	panic("BUG: a value that is there is not missing")
 }
 
+// name returns which value it is, and between which bounds it can be true. It has no value:
+// what is said of one page must be the same for the next.
+func (o *output) name() string {
+	name := o.key.raw
+	if o.id != signal.None {
+		name = o.id.String()
+	}
+	if o.key.labels != "" {
+		name += " of " + o.key.labels
+	}
+	return fmt.Sprintf("%s, which is from %v to %v", name, o.way.least, o.way.greatest)
+}
+
 // courseKey is the identity of a course of values, whatever gives it from page to page.
 type courseKey struct {
 	source int
@@ -686,7 +699,9 @@ func (r *Reader) out(o *output, stamp, start, end int64, sink signal.Sink) {
 	switch o.state {
 	case stateOK:
 	case stateRange:
-		r.info.OutOfRange++
+		if r.info.OutOfRange++; r.info.OutOfRange == 1 {
+			r.info.FirstOutOfRange = o.name()
+		}
 		return
 	default:
 		return

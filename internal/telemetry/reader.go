@@ -55,6 +55,10 @@ type PageInfo struct {
 	NaN, Duplicate, Malformed int
 	// OutOfRange counts values that cannot be true, by the ranges of the tables.
 	OutOfRange int
+	// FirstNaN is the first series whose value was no number, as the page writes it;
+	// FirstOutOfRange the first signal, with its instance and range, whose value could
+	// not be true. Empty when there was none.
+	FirstNaN, FirstOutOfRange string
 	// Backwards counts values whose own time lies before that of the value before.
 	Backwards int
 	// Problems are the first few of what could not be used.
@@ -255,7 +259,7 @@ func (r *Reader) ReadPoints(points []Point, start, end int64, sink signal.Sink) 
 			}
 			f = r.meet(string(r.key), p.Name, slices.DeleteFunc(slices.Clone(p.Labels), func(l Label) bool { return l.Value == "" }))
 		}
-		r.value(f, p.Value, 0)
+		r.value(f, p.Value, 0, 0)
 	}
 	r.finish(start, end, sink)
 	return r.info, nil
@@ -290,7 +294,7 @@ func (r *Reader) take(l *line) bool {
 		}
 		f = r.meet(text, name, lset)
 	}
-	r.value(f, l.value, l.stamp)
+	r.value(f, l.value, l.stamp, l.number)
 	return true
 }
 
@@ -306,9 +310,27 @@ func (r *Reader) malformed(number int, text []byte, why string) {
 }
 
 func (r *Reader) problem(number int, text string) {
-	if len(r.info.Problems) < maxProblems {
-		r.info.Problems = append(r.info.Problems, Problem{Line: number, Text: text})
+	p := Problem{Line: number, Text: text}
+	if len(r.info.Problems) < maxProblems && !slices.Contains(r.info.Problems, p) {
+		r.info.Problems = append(r.info.Problems, p)
 	}
+}
+
+// again returns the line in which a series stands on a page for the second time, 0 when it does not. The
+// strict parser counts no lines; this is for the few that need one.
+func again(body []byte, series string) int {
+	seen := false
+	for number := 1; len(body) > 0; number++ {
+		text, rest, _ := bytes.Cut(body, []byte("\n"))
+		if after, ok := bytes.CutPrefix(bytes.TrimLeft(text, " \t"), []byte(series)); ok && (len(after) == 0 || after[0] == ' ' || after[0] == '\t') {
+			if seen {
+				return number
+			}
+			seen = true
+		}
+		body = rest
+	}
+	return 0
 }
 
 // known finds a series by its text: mostly it is the one that followed on the page before too.
@@ -378,13 +400,16 @@ func (r *Reader) detect(d detection, s *series) {
 	r.replan = true
 }
 
-// value notes the value of a series on this page.
-func (r *Reader) value(f ref, v float64, stamp int64) {
+// value notes the value of a series that stands in a line of this page, 0 when it has no lines.
+func (r *Reader) value(f ref, v float64, stamp int64, line int) {
 	s := f.s
 	if s.page == r.page {
 		r.info.Duplicate++
 		if r.info.Duplicate <= maxProblems {
-			r.problem(0, "given twice, the first counts: "+excerpt([]byte(f.text)))
+			if line == 0 {
+				line = again(r.body, f.text)
+			}
+			r.problem(line, "given twice, the first counts: "+excerpt([]byte(f.text)))
 		}
 		return
 	}
@@ -410,7 +435,9 @@ func (r *Reader) value(f ref, v float64, stamp int64) {
 	switch {
 	case !finite(v):
 		s.value = math.NaN()
-		r.info.NaN++
+		if r.info.NaN++; r.info.NaN == 1 {
+			r.info.FirstNaN = f.text
+		}
 	case s.counter:
 		if v < s.high {
 			r.info.Restarts = 1

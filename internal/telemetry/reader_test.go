@@ -279,7 +279,7 @@ a{b} 1
 			t.Error("a problem without a text")
 		}
 	}
-	same(t, lines, []int{2, 3, 4, 5, 6, 0, 9, 10, 11, 13})
+	same(t, lines, []int{2, 3, 4, 5, 6, 8, 9, 10, 11, 13})
 	if !strings.Contains(got.Info.Problems[0].Text, "this is no sample") {
 		t.Errorf("%q does not show the line", got.Info.Problems[0].Text)
 	}
@@ -967,5 +967,42 @@ signals:
 	// The same table never reads text.
 	if b, _ := read(t, Options{Tables: []*Table{x}}, "iter 1\nms 5\n"); len(b.series) != 0 {
 		t.Errorf("%v", b.courses())
+	}
+}
+
+// TestFirstOfWhatIsLeftOut: which value was left out is said once, and in the same words for the next page.
+func TestFirstOfWhatIsLeftOut(t *testing.T) {
+	page := "vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n" +
+		"vllm:kv_cache_usage_perc{engine=\"1\"} %v\n" +
+		"vllm:kv_cache_usage_perc{engine=\"2\"} NaN\n" +
+		"vllm:kv_cache_usage_perc{engine=\"3\"} Inf\n" +
+		"vllm:cache_config_info{engine=\"0\",block_size=\"16\"} 1\n" +
+		"vllm:kv_cache_usage_perc{engine=\"0\"} 0.6\n" +
+		"vllm:kv_cache_usage_perc{engine=\"0\"} 0.7\n"
+	r := NewReader(Options{})
+	for _, v := range []int{7, 8} {
+		info, err := r.Read(fmt.Appendf(nil, page, v), "", 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.FirstNaN != `vllm:kv_cache_usage_perc{engine="2"}` || info.FirstOutOfRange != "kv_cache_usage of engine=1, which is from 0 to 1.05" {
+			t.Errorf("no number: %s, cannot be true: %s", info.FirstNaN, info.FirstOutOfRange)
+		}
+		same(t, info.Problems, []Problem{{6, `given twice, the first counts: "vllm:kv_cache_usage_perc{engine=\"0\"}"`}})
+		got := reading{}
+		got.read(&info)
+		var said []string
+		for _, p := range got.problems {
+			said = append(said, p.Text)
+		}
+		same(t, said[1:], []string{
+			`values that are NaN or infinite are left out, first vllm:kv_cache_usage_perc{engine="2"}`,
+			"of series that stand on the page twice the first is used",
+			"values that cannot be true are left out, first kv_cache_usage of engine=1, which is from 0 to 1.05",
+		})
+	}
+	info, err := r.Read([]byte("vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n"), "", 0, 0, nil)
+	if err != nil || info.FirstNaN != "" || info.FirstOutOfRange != "" {
+		t.Errorf("%+v, %v", info, err)
 	}
 }

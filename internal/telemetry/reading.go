@@ -76,9 +76,8 @@ func (r *Reader) signals() map[string]float64 {
 			out[d.Name] = slices.Max(v)
 		default:
 			out[d.Name] = total(v) / float64(len(v))
-			// Not sm_clock_max, which is a signal of its own.
-			if _, taken := signal.Lookup(d.Name + "_max"); len(v) > 1 && !taken {
-				out[d.Name+"_max"] = slices.Max(v)
+			if name := d.Highest(); len(v) > 1 && name != "" {
+				out[name] = slices.Max(v)
 			}
 		}
 	}

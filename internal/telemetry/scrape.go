@@ -780,16 +780,21 @@ func (r *reading) read(info *PageInfo) {
 		r.problem(p.Line, oneLine(p.Text), 1)
 	}
 	for _, x := range []struct {
-		n    int
-		text string
+		n     int
+		text  string
+		first string
 	}{
-		{info.NaN, "values that are NaN or infinite are left out"},
-		{info.Duplicate, "of series that stand on the page twice the first is used"},
-		{info.OutOfRange, "values that cannot be true are left out"},
+		{info.NaN, "values that are NaN or infinite are left out", info.FirstNaN},
+		{info.Duplicate, "of series that stand on the page twice the first is used", ""},
+		{info.OutOfRange, "values that cannot be true are left out", info.FirstOutOfRange},
 	} {
-		if x.n > 0 {
-			r.problem(0, x.text, int64(x.n))
+		if x.n == 0 {
+			continue
 		}
+		if x.first != "" {
+			x.text += ", first " + oneLine(x.first)
+		}
+		r.problem(0, x.text, int64(x.n))
 	}
 }
 
