@@ -118,6 +118,10 @@ func TestSockets(t *testing.T) {
 		{URL: raw(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })},
 		{URL: raw(func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n"); _ = c.Close() })},
 		{URL: raw(func(c net.Conn) {
+			// An answer to a request: one that comes before it is another kind of fault.
+			if _, err := c.Read(make([]byte, 4096)); err != nil {
+				return
+			}
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
 			for {
 				if _, err := io.WriteString(c, "# and so on and so on and so on\n"); err != nil {
