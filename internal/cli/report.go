@@ -228,9 +228,18 @@ func describeLoad(l *scenario.Load) string {
 		levels = append(append(levels[:3:3], "..."), levels[len(levels)-1])
 	}
 	text := strings.Join(levels, ", ")
+	arrival := l.Arrival
+	if l.Burstiness != 0 {
+		arrival += " of burstiness " + report.Figure(l.Burstiness)
+	}
 	switch {
+	case len(l.Stages) > 0:
+		text = report.Count(len(l.Stages)) + " stages, " + arrival
 	case len(l.Rate) > 0:
-		text += " requests/s, " + l.Arrival
+		text += " requests/s, " + arrival
+		if l.Shape.Kind != "" {
+			text += ", " + l.Shape.String()
+		}
 	case text == "1":
 		text += " user"
 	default:

@@ -40,7 +40,10 @@ type scenarioFlags struct {
 
 	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
 	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default) or constant."`
+	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
+	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
+	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
 	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
 	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
 	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
@@ -63,12 +66,10 @@ type scenarioFlags struct {
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
 	// would.
-	Dataset    string `name:"dataset" hidden:""`
-	Trace      string `name:"trace" hidden:""`
-	Speed      string `name:"speed" hidden:""`
-	Stages     string `name:"stages" hidden:""`
-	Agents     string `name:"agents" hidden:""`
-	Burstiness string `name:"burstiness" hidden:""`
+	Dataset string `name:"dataset" hidden:""`
+	Trace   string `name:"trace" hidden:""`
+	Speed   string `name:"speed" hidden:""`
+	Agents  string `name:"agents" hidden:""`
 }
 
 // settings returns the fields of a scenario that the flags on the command line
@@ -120,6 +121,9 @@ func (a *app) readScenario(name string, sets []scenario.Setting) (*scenario.Scen
 
 // readScenarioFor is readScenario with a URL for scenarios that name none.
 func (a *app) readScenarioFor(name string, sets []scenario.Setting, url string) (*scenario.Scenario, error) {
+	if err := a.stageFiles(sets); err != nil {
+		return nil, err
+	}
 	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup, URL: url}
 	if name != "" {
 		data, err := a.env.readFile(name)
@@ -142,6 +146,34 @@ func (a *app) readScenarioFor(name string, sets []scenario.Setting, url string) 
 		return nil, &coded{code: exitUsage, err: err, hint: "see plimsoll run --help, plimsoll schema"}
 	}
 	return s, nil
+}
+
+// stageFiles puts the stages of a file where --stages names one.
+func (a *app) stageFiles(sets []scenario.Setting) error {
+	for i := range sets {
+		set := &sets[i]
+		if set.Path != "load.stages" || set.Origin != "--stages" || strings.HasPrefix(set.Value, "[") {
+			continue
+		}
+		first, _, _ := strings.Cut(set.Value, ",")
+		if _, err := scenario.ParseStage(first); err == nil {
+			continue
+		}
+		data, err := a.env.readFile(set.Value)
+		if err != nil {
+			return usagef("--stages: want a file, or stages as in 30s:10,1m:10..50: %w", err)
+		}
+		stages, err := scenario.ReadStages(report.Printable(set.Value), data)
+		if err != nil {
+			return usagef("--stages: %w", err)
+		}
+		texts := make([]string, len(stages))
+		for i, s := range stages {
+			texts[i] = s.String()
+		}
+		set.Value = strings.Join(texts, ",")
+	}
+	return nil
 }
 
 type runCmd struct {
@@ -290,6 +322,12 @@ func describeStep(st *conduct.PlanStep) string {
 		s = plural(st.Users, "user")
 	} else {
 		s = report.Figure(st.Rate) + " requests/s, " + st.Arrival
+		if st.Burstiness != 0 {
+			s += " of burstiness " + report.Figure(st.Burstiness)
+		}
+		if st.Shape != "" {
+			s += ", " + st.Shape
+		}
 	}
 	if st.WarmupS > 0 {
 		s += ", " + report.Seconds(st.WarmupS) + " warm-up"

@@ -55,12 +55,16 @@ type PlanField struct {
 
 // PlanStep is one level of load.
 type PlanStep struct {
-	Users     int      `json:"users,omitempty"`
-	Rate      float64  `json:"rate,omitempty"`
-	Arrival   string   `json:"arrival,omitempty"`
-	WarmupS   float64  `json:"warmup_s"`
-	DurationS *float64 `json:"duration_s"`
-	Requests  *int64   `json:"requests"`
+	Users   int     `json:"users,omitempty"`
+	Rate    float64 `json:"rate,omitempty"`
+	Arrival string  `json:"arrival,omitempty"`
+	// Burstiness is that of gamma arrivals, Shape how the rate goes, as the scenario
+	// has it; of stages, whose mean is Rate, the stages.
+	Burstiness float64  `json:"burstiness,omitempty"`
+	Shape      string   `json:"shape,omitempty"`
+	WarmupS    float64  `json:"warmup_s"`
+	DurationS  *float64 `json:"duration_s"`
+	Requests   *int64   `json:"requests"`
 }
 
 // sampled is how many requests the averages of a plan are of.
@@ -98,20 +102,17 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 	total, known := 0.0, true
 	length, bounded := 0.0, true
 	for _, st := range steps(s) {
-		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, WarmupS: st.Warmup.Seconds()}
-		window := st.Duration.Seconds()
-		if st.Duration == 0 && st.Rate > 0 {
-			window = float64(st.Requests) / st.Rate
+		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds()}
+		if len(s.Load.Stages) > 0 {
+			ps.Shape = stagesText(s.Load.Stages)
 		}
 		if st.Duration > 0 || st.Rate > 0 {
-			ps.DurationS = &window
+			length := window(&st).Seconds()
+			ps.DurationS = &length
 		}
 		switch {
 		case st.Rate > 0:
-			n := int64(math.Round(st.Rate * (st.Warmup.Seconds() + window)))
-			if st.Requests > 0 {
-				n = int64(math.Round(st.Rate*st.Warmup.Seconds())) + int64(st.Requests)
-			}
+			n := requests(&st)
 			ps.Requests = &n
 		case st.Requests > 0 && st.Warmup == 0:
 			n := int64(st.Requests)
@@ -224,10 +225,13 @@ func options(s *scenario.Scenario) dialect.Options {
 func steps(s *scenario.Scenario) []load.Step {
 	l := &s.Load
 	base := load.Step{
-		Arrival: l.Arrival, Warmup: l.Warmup, Duration: l.Duration, Requests: l.Requests,
+		Arrival: l.Arrival, Burstiness: l.Burstiness, Shape: shape(l.Shape), Warmup: l.Warmup, Duration: l.Duration, Requests: l.Requests,
 		Drain: l.Drain,
 	}
 	var out []load.Step
+	if len(l.Stages) > 0 {
+		return []load.Step{staged(base, l.Stages)}
+	}
 	for _, n := range l.Users {
 		st := base
 		st.Users = n

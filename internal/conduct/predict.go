@@ -94,7 +94,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 		p.twin.Steps = append(p.twin.Steps, twin.Step(st))
 	}
 	p.input = stats.Input{
-		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: len(s.Load.Rate) > 0,
+		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: s.Load.RateDriven(),
 		MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO, Virtual: true,
 	}
 	return p.run(ctx)

@@ -182,7 +182,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)),
 		input: stats.Input{
-			Name: s.Name, Started: c.Start().UTC(), RateDriven: len(s.Load.Rate) > 0,
+			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.Load.RateDriven(),
 			MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO,
 			IntendedReuse: intendedReuse(s), TPOTFloorMS: tpotFloor(s),
 		},
@@ -208,10 +208,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 func planned(plan []load.Step, at int64) []stats.StepInput {
 	out := make([]stats.StepInput, 0, len(plan))
 	for _, p := range plan {
-		length := p.Duration
-		if length == 0 && p.Rate > 0 {
-			length = time.Duration(float64(p.Requests) / p.Rate * float64(time.Second))
-		}
+		length := window(&p)
 		if length == 0 {
 			// Nobody knows: as long as the run's clock goes on.
 			length = math.MaxInt64/4 - time.Duration(at) - p.Warmup
@@ -555,10 +552,7 @@ func (k *keeper) firstStart(t *teller) int64 {
 func (t *teller) share(now int64, snap *load.Snapshot) (float64, time.Duration) {
 	var total, gone time.Duration
 	for i, p := range t.k.plan {
-		length := p.Duration
-		if length == 0 && p.Rate > 0 {
-			length = time.Duration(float64(p.Requests) / p.Rate * float64(time.Second))
-		}
+		length := window(&p)
 		if length == 0 {
 			return t.shareOfRequests(now, snap)
 		}

@@ -18,6 +18,7 @@ import (
 	"plimsoll/internal/play"
 	"plimsoll/internal/random"
 	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/twin"
 	"plimsoll/internal/workload"
@@ -175,6 +176,10 @@ func TestLoadAndTwinMakeOneSchedule(t *testing.T) {
 	f("a rate under a cap", 0, 3, load.Step{Rate: 25, Arrival: "poisson", Duration: 2 * time.Second, Drain: time.Minute})
 	f("a rate under a cap that is cut", 0, 2, load.Step{Rate: 25, Arrival: "poisson", Duration: 2 * time.Second, Drain: 400 * ms})
 	f("users under a cap of their number", 0, 4, load.Step{Users: 4, Duration: 1000 * ms, Drain: time.Minute})
+	f("bursty arrivals", 0, 0, load.Step{Rate: 30, Arrival: "gamma", Burstiness: 0.3, Warmup: 200 * ms, Duration: 2 * time.Second, Drain: time.Minute})
+	spikes := shape(scenario.Shape{Kind: scenario.Spikes, To: 6, Every: 700 * ms, For: 100 * ms})
+	f("a number of requests in spikes", 0, 3, load.Step{Rate: 10, Arrival: "poisson", Shape: spikes, Warmup: 300 * ms, Requests: 25, Drain: time.Minute})
+	f("stages", 0, 0, staged(load.Step{Arrival: "constant", Warmup: 100 * ms, Drain: time.Minute}, []scenario.Stage{{Length: time.Second, From: 5, To: 40}, {Length: time.Second, From: 10, To: 10}}))
 	f("one step after another", 0, 0,
 		load.Step{Users: 2, Requests: 4, Drain: time.Minute}, load.Step{Rate: 10, Arrival: "poisson", Requests: 6, Drain: time.Minute},
 		load.Step{Users: 3, Warmup: 100 * ms, Duration: 700 * ms, Drain: time.Second})

@@ -13,6 +13,7 @@ import (
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/message"
+	"plimsoll/internal/pace"
 	"plimsoll/internal/record"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/workload"
@@ -48,9 +49,13 @@ type Step struct {
 	// Users is the number of users of a closed loop.
 	Users int
 	// Rate is the mean number of requests per second of an open loop, Arrival
-	// its arrival process: "constant" (also when empty) or "poisson".
-	Rate    float64
-	Arrival string
+	// its arrival process: "constant" (also when empty), "poisson", or "gamma" of
+	// the Burstiness that pace.Gamma takes. Shape, when not nil, is how the rate
+	// goes from the start of the steady window on; Rate is its base.
+	Rate       float64
+	Arrival    string
+	Burstiness float64
+	Shape      *pace.Shape
 	// Warmup is the time from the step's start to the start of its steady
 	// window.
 	Warmup time.Duration

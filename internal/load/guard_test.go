@@ -255,7 +255,7 @@ func TestConfigIsChecked(t *testing.T) {
 	f(step(Step{Users: 1}), "load: step 0: want either a duration or a number of requests, got 0s and 0")
 	f(step(Step{Rate: 1e9, Requests: 1}), "load: step 0: rate: want at most 1e+06, got 1e+09")
 	f(step(Step{Users: 1, Requests: 1, Drain: -1}), "load: step 0: warmup and drain: want 0 or more, got 0s and -1ns")
-	f(step(Step{Rate: 1, Arrival: "gauss", Requests: 1}), `load: step 0: arrival: unknown process "gauss", want one of constant, poisson`)
+	f(step(Step{Rate: 1, Arrival: "gauss", Requests: 1}), `load: step 0: arrival: unknown process "gauss", want one of constant, poisson, gamma`)
 	f(func(c *Config) { c.Options.Extra = map[string]any{"x": make(chan int)} }, `load: make request body: extra field "x": json: unsupported type: chan int`)
 }
 

@@ -78,11 +78,11 @@ func (s *step) arrivals() *arrivals {
 
 // schedule returns the step's arrivals from the first on.
 func (s *step) schedule() *pace.Schedule {
-	gaps, err := pace.ByName(s.res.Arrival, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)))
+	gaps, err := pace.ByName(s.res.Arrival, s.res.Burstiness, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked
 	}
-	return pace.New(gaps, pace.Rate(s.res.Rate))
+	return pace.New(gaps, pace.Along(s.res.Rate, s.res.Warmup, s.res.Shape))
 }
 
 // next returns the number and the time of the next arrival.

@@ -214,8 +214,13 @@ func (c *Config) check() error {
 		if s.Warmup < 0 || s.Drain < 0 {
 			return fmt.Errorf("step %d: warmup and drain: want 0 or more, got %v and %v", i, s.Warmup, s.Drain)
 		}
-		if _, err := pace.ByName(s.Arrival, 0); err != nil {
+		if _, err := pace.ByName(s.Arrival, s.Burstiness, 0); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
+		}
+		if s.Shape != nil {
+			if err := s.Shape.Check(); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
 		}
 	}
 	return nil

@@ -107,7 +107,7 @@ func TestOpenLoopFollowsTheSeedAlone(t *testing.T) {
 			g.cfg.MaxInFlight = slots
 			g.cfg.Steps = []Step{{Rate: 40, Arrival: arrival, Warmup: 200 * time.Millisecond, Duration: 2 * time.Second, Drain: time.Hour}}
 			g.run()
-			gaps, err := pace.ByName(arrival, random.Derive(99, labelArrivals, 0))
+			gaps, err := pace.ByName(arrival, 0, random.Derive(99, labelArrivals, 0))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,6 +41,7 @@ type Schedule struct {
 	gaps  Gaps
 	curve Curve
 	n     float64
+	last  int64
 	begun bool
 }
 
@@ -57,7 +58,9 @@ func (s *Schedule) Next() (int64, bool) {
 	} else {
 		s.n, s.begun = s.gaps.First(), true
 	}
-	return s.curve.Time(s.n)
+	t, ok := s.curve.Time(s.n)
+	s.last = max(s.last, t) // a curve may round two neighbours past each other
+	return s.last, ok
 }
 
 // Even is arrivals at equal distances, the first at once.
@@ -97,16 +100,28 @@ func (r Rate) Time(n float64) (int64, bool) {
 }
 
 // Arrivals are the names of the arrival processes that ByName knows.
-func Arrivals() []string { return []string{"constant", "poisson"} }
+func Arrivals() []string { return []string{"constant", "poisson", "gamma"} }
 
 // ByName returns the gaps called name, drawn from seed where they are random;
-// the empty name means constant.
-func ByName(name string, seed uint64) (Gaps, error) {
+// the empty name means constant. Burstiness is that of Gamma; 0 means 1, which
+// is Poisson's, and the other processes take no other.
+func ByName(name string, burstiness float64, seed uint64) (Gaps, error) {
+	if name != "gamma" && burstiness != 0 && burstiness != 1 {
+		return nil, fmt.Errorf("burstiness: only gamma arrivals have one, not %q", name)
+	}
 	switch name {
 	case "", "constant":
 		return Even{}, nil
 	case "poisson":
 		return Poisson(seed), nil
+	case "gamma":
+		if burstiness == 0 {
+			burstiness = 1
+		}
+		if !(burstiness >= MinBurstiness && burstiness <= MaxBurstiness) {
+			return nil, fmt.Errorf("burstiness: want a number from %g to %g, got %g", float64(MinBurstiness), float64(MaxBurstiness), burstiness)
+		}
+		return Gamma(burstiness, seed), nil
 	}
 	if i := slices.IndexFunc(Arrivals(), func(s string) bool { return strings.HasPrefix(s, strings.ToLower(name)) }); i >= 0 {
 		return nil, fmt.Errorf("arrival: unknown process %q, did you mean %q", name, Arrivals()[i])

@@ -114,7 +114,7 @@ func TestSchedulesAreRepeatableAndNeverFall(t *testing.T) {
 		name := rapid.SampledFrom(Arrivals()).Draw(t, "arrival")
 		rate := Rate(rapid.Float64Range(0.01, 1e5).Draw(t, "rate"))
 		one := func() []int64 {
-			g, err := ByName(name, seed)
+			g, err := ByName(name, 0, seed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,12 +159,12 @@ func TestTimesThatCannotBeAreTheEnd(t *testing.T) {
 func TestByNameNamesTheNearest(t *testing.T) {
 	f := func(name, want string) {
 		t.Helper()
-		_, err := ByName(name, 1)
+		_, err := ByName(name, 0, 1)
 		if err == nil || err.Error() != want {
 			t.Errorf("ByName(%q) says %v, want %s", name, err, want)
 		}
 	}
 	f("const", `arrival: unknown process "const", did you mean "constant"`)
 	f("Pois", `arrival: unknown process "Pois", did you mean "poisson"`)
-	f("bursty", `arrival: unknown process "bursty", want one of constant, poisson`)
+	f("bursty", `arrival: unknown process "bursty", want one of constant, poisson, gamma`)
 }

@@ -61,10 +61,12 @@ func TestExamplesAreRight(t *testing.T) {
 			file["target"] = append(file["target"], "key: k.pem")
 		case "target.key":
 			file["target"] = append(file["target"], "cert: c.pem")
-		case "load.users", "load.rate":
+		case "load.users", "load.rate", "load.stages":
 			file["load"] = nil
-		case "load.arrival":
+		case "load.arrival", "load.shape":
 			file["load"] = []string{"rate: 2"}
+		case "load.burstiness":
+			file["load"] = []string{"rate: 2", "arrival: gamma"}
 		}
 		file[group] = append(file[group], name+": "+h.Example)
 		var b strings.Builder

@@ -59,8 +59,11 @@ var fieldHelp = map[string]Field{
 	"users.output-tokens": {Help: "Length to ask for (`max_tokens`): a number or a distribution.", Example: "uniform:100..900", Arg: "DIST"},
 
 	"load.users":         {Help: "Number of users, who each send the next request when the last has been answered. Several numbers run one step after another.", Example: "[1, 8, 64]", Arg: "N[,N...]"},
-	"load.rate":          {Help: "Requests a second, sent whether or not earlier ones have been answered. Several numbers run one step after another. Either `users` or `rate`.", Example: "[0.5, 2]", Arg: "R[,R...]"},
-	"load.arrival":       {Help: "How a rate arrives: at random (`poisson`, the default) or evenly. Only with `rate`.", Example: "constant", Choices: []string{ArrivalConstant, ArrivalPoisson}, Arg: "KIND"},
+	"load.rate":          {Help: "Requests a second, sent whether or not earlier ones have been answered. Several numbers run one step after another. Either `users`, `rate` or `stages`.", Example: "[0.5, 2]", Arg: "R[,R...]"},
+	"load.arrival":       {Help: "How a rate arrives: at random (`poisson`, the default), evenly, or at random with a `burstiness` of its own. Only with `rate` or `stages`.", Example: "constant", Choices: Arrivals, Arg: "KIND"},
+	"load.burstiness":    {Help: "Of `gamma` arrivals: 1 is `poisson`, less is burstier, more is more even. The squared coefficient of variation of the gaps is 1 divided by it.", Example: "0.5", Arg: "X"},
+	"load.shape":         {Help: "How the rate goes over the window, as multiples of `rate`: `ramp`, `spikes`, `market-open`, `diurnal` or `on-off` (see above). Left out, it stays what it is. During the warm-up it is what the shape begins with.", Example: "spikes:to=5,every=1m,for=5s", Arg: "SHAPE"},
+	"load.stages":        {Help: "Stages one after another, each LENGTH:RATE or LENGTH:FROM..TO, instead of `rate` and `duration`. On the command line also a file with one a line.", Example: "[\"30s:10\", \"1m:10..50\"]", Arg: "FILE"},
 	"load.duration":      {Help: "Length of the steady window of each step. Left out, it is 1m, unless `requests` is given.", Example: "5m", Arg: "D"},
 	"load.requests":      {Help: "Number of requests of each step, instead of a duration.", Example: "1000", Arg: "N"},
 	"load.warmup":        {Help: "Load before the window that does not count. Left out, there is none.", Example: "30s", Arg: "D"},

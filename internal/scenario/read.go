@@ -74,13 +74,11 @@ type Source struct {
 // reserved are fields of later versions, or ones that must not exist, with what
 // to say instead of "unknown field". They are refused rather than ignored.
 var reserved = map[string]string{
-	"target.api-key":  "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
-	"users.dataset":   "data sets are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.trace":     "traces are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.speed":     "traces are not in this version yet, nor is their speed: remove it",
-	"load.stages":     "stages are not in this version yet: remove it; a list of users or rate runs step after step",
-	"load.agents":     "agents are not in this version yet: remove it; this process makes all load",
-	"load.burstiness": "gamma arrivals are not in this version yet, nor their burstiness: remove it and use arrival constant or poisson",
+	"target.api-key": "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
+	"users.dataset":  "data sets are not in this version yet: remove it and use prompt-tokens and output-tokens",
+	"users.trace":    "traces are not in this version yet: remove it and use prompt-tokens and output-tokens",
+	"users.speed":    "traces are not in this version yet, nor is their speed: remove it",
+	"load.agents":    "agents are not in this version yet: remove it; this process makes all load",
 }
 
 // Read makes a scenario of a file and settings, with every default filled in,
@@ -144,10 +142,10 @@ func (s *Scenario) fill(seed func() uint64) {
 		s.Seed = seed()
 		derive("seed", "drawn")
 	}
-	if len(s.Load.Rate) > 0 && s.Load.Arrival == "" && !s.given("load.arrival") {
+	if s.Load.RateDriven() && s.Load.Arrival == "" && !s.given("load.arrival") {
 		s.Load.Arrival = ArrivalPoisson
 	}
-	if s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
+	if len(s.Load.Stages) == 0 && !s.given("load.stages") && s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
 		s.Load.Duration = DefaultDuration
 	}
 	if !s.given("target.api") {

@@ -94,7 +94,7 @@ func TestFlagPathIsUnambiguous(t *testing.T) {
 			t.Errorf("FlagPath(%s) = %s, %v, want %s", flag, got, ok, p)
 		}
 	}
-	for _, later := range []string{"dataset", "trace", "stages", "agents", "burstiness", "api-key"} {
+	for _, later := range []string{"dataset", "trace", "agents", "api-key"} {
 		path, ok := FlagPath(later)
 		if !ok {
 			t.Errorf("FlagPath(%s): not known", later)
@@ -190,7 +190,7 @@ func TestValidateWithoutAFile(t *testing.T) {
 	s.Users.OutputTokens = Dist{}
 	want := "users.output-tokens: want 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000\n" +
 		"load.rate: give users or rate, not both; --set load.users=null drops the users, --set load.rate=null the rate\n" +
-		"load.arrival: want one of constant, poisson, got \"\""
+		"load.arrival: want one of constant, poisson, gamma, got \"\""
 	err := s.Validate()
 	if err == nil {
 		t.Fatal("no error")

@@ -76,13 +76,21 @@ type Users struct {
 	OutputTokens Dist   `yaml:"output-tokens"`
 }
 
-// Load says how much load is applied and for how long. Exactly one of Users
-// and Rate is not empty; several values are run one step after another.
+// Load says how much load is applied and for how long. Exactly one of Users,
+// Rate and Stages is not empty; several users or rates are run one step after
+// another, all stages are one step.
 type Load struct {
 	Users []int     `yaml:"users,omitempty"`
 	Rate  []float64 `yaml:"rate,omitempty"` // requests per second
-	// Arrival is how a rate arrives, constant or poisson; empty with users.
+	// Arrival is how a rate arrives, constant, poisson or gamma; empty with users.
 	Arrival string `yaml:"arrival,omitempty"`
+	// Burstiness is the shape of the distribution of gamma's gaps: 1 is poisson,
+	// less is burstier; 0 with the others.
+	Burstiness float64 `yaml:"burstiness,omitempty"`
+	// Shape is how the rate goes over the window, as multiples of it.
+	Shape Shape `yaml:"shape,omitempty"`
+	// Stages have rates and lengths of their own, instead of Rate and Duration.
+	Stages []Stage `yaml:"stages,omitempty"`
 	// Duration is the length of the steady window of each step, Requests the
 	// number of requests of it; exactly one of the two is not 0.
 	Duration time.Duration `yaml:"duration,omitempty"`
@@ -94,6 +102,9 @@ type Load struct {
 	// MaxInFlight 0 is no cap.
 	MaxInFlight int `yaml:"max-in-flight,omitempty"`
 }
+
+// RateDriven says whether requests come at a rate, whatever the answers do.
+func (l *Load) RateDriven() bool { return len(l.Rate) > 0 || len(l.Stages) > 0 }
 
 // Guards say when a run is stopped and what is expected of it.
 type Guards struct {
@@ -147,6 +158,7 @@ const (
 
 	ArrivalConstant = "constant"
 	ArrivalPoisson  = "poisson"
+	ArrivalGamma    = "gamma"
 
 	UsageFinal   = "final"
 	UsageRunning = "running"
@@ -164,9 +176,18 @@ const (
 	Synthetic = "synthetic"
 )
 
+// Arrivals are the processes by which a rate may arrive.
+var Arrivals = []string{ArrivalConstant, ArrivalPoisson, ArrivalGamma}
+
 // DefaultDuration is the steady window of a step when neither a duration nor a
 // number of requests is given.
 const DefaultDuration = time.Minute
+
+// The bounds of the burstiness of gamma arrivals, those of package pace.
+const (
+	MinBurstiness = 0.01
+	MaxBurstiness = 1000
+)
 
 // The bounds of the time from one reading of telemetry to the next.
 const (

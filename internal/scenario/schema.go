@@ -18,6 +18,8 @@ import (
 const (
 	durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0-9]*)?)(ns|us|µs|ms|s|m|h))*$`
 	distPattern     = `^([0-9]+|fixed:[0-9]+|uniform:[0-9]+\.\.[0-9]+|normal:[0-9.]+, *[0-9.]+(, *(min|max)=[0-9.]+)*|lognormal:(p50|p99|min|max)=[0-9.]+(, *(p50|p99|min|max)=[0-9.]+)+)$`
+	shapePattern    = `^(ramp|spikes|market-open|diurnal|on-off):[a-z]+=[0-9.a-zµ]+(, *[a-z]+=[0-9.a-zµ]+)*$`
+	stagePattern    = `^[0-9.a-zµ]+:[0-9.e+-]+(\.\.[0-9.e+-]+)?$`
 	variablePattern = `\$\{`
 )
 
@@ -43,6 +45,8 @@ func schema() *jsonschema.Schema {
 	load := s.Properties["load"]
 	load.AllOf = []*jsonschema.Schema{
 		{Description: "users or rate, not both", Not: &jsonschema.Schema{Required: []string{"users", "rate"}}},
+		{Description: "stages or users, not both", Not: &jsonschema.Schema{Required: []string{"users", "stages"}}},
+		{Description: "stages or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "stages"}}},
 		{Description: "duration or requests, not both", Not: &jsonschema.Schema{Required: []string{"duration", "requests"}}},
 	}
 	return s
@@ -140,6 +144,10 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: durationPattern}, variable()}}
 	case t == reflect.TypeFor[Dist]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number("integer", 1, false), {Type: "string", Pattern: distPattern}, variable()}}
+	case t == reflect.TypeFor[Shape]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: shapePattern}, variable()}}
+	case t == reflect.TypeFor[Stage]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: stagePattern}, variable()}}
 	case t == reflect.TypeFor[Hardware]():
 		return &jsonschema.Schema{Type: "string"}
 	case t == reflect.TypeFor[Limit]():
@@ -173,6 +181,10 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 		any := []*jsonschema.Schema{{Type: "array", Items: item, MinItems: &one}, valueSchema(t.Elem(), Field{})}
 		if k := t.Elem().Kind(); k == reflect.Int || k == reflect.Float64 {
 			any = append(any, &jsonschema.Schema{Type: "string", Pattern: `^ *[0-9.]+ *(, *[0-9.]+ *)+$`})
+		}
+		if t.Elem() == reflect.TypeFor[Stage]() {
+			p := strings.TrimSuffix(strings.TrimPrefix(stagePattern, "^"), "$")
+			any = append(any, &jsonschema.Schema{Type: "string", Pattern: "^" + p + "(, *" + p + ")+$"})
 		}
 		if t.Elem() == reflect.TypeFor[Limit]() {
 			p := strings.TrimSuffix(strings.TrimPrefix(limitPattern(), "^"), "$")

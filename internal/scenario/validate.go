@@ -261,10 +261,17 @@ func (v *validator) users(u *Users) {
 
 func (v *validator) load(l *Load) {
 	haveUsers, haveRate := len(l.Users) > 0 || v.s.given("load.users"), len(l.Rate) > 0 || v.s.given("load.rate")
+	haveStages := len(l.Stages) > 0 || v.s.given("load.stages")
 	switch {
 	case haveUsers && haveRate:
 		v.fail("load.rate", "give users or rate, not both"+v.also("load.users")+"; --set load.users=null drops the users, --set load.rate=null the rate", "")
-	case !haveUsers && !haveRate && !v.failed("load"):
+	case haveStages && (haveUsers || haveRate):
+		other := "load.users"
+		if haveRate {
+			other = "load.rate"
+		}
+		v.fail("load.stages", "stages have rates of their own: give stages, users or rate, only one of them"+v.also(other)+"; --set "+other+"=null drops the other", "")
+	case !haveUsers && !haveRate && !haveStages && !v.failed("load"):
 		v.fail("load", "want users (each waits for its answer) or rate (requests a second), as in users: 8", "")
 	}
 	if haveUsers && len(l.Users) == 0 {
@@ -290,19 +297,7 @@ func (v *validator) load(l *Load) {
 	if len(l.Users) > maxSteps || len(l.Rate) > maxSteps {
 		v.fail("load", fmt.Sprintf("want at most %d steps", maxSteps), fmt.Sprint(max(len(l.Users), len(l.Rate))))
 	}
-	switch {
-	case l.Arrival == "":
-		if haveRate && !haveUsers && len(l.Rate) > 0 {
-			v.choice("load.arrival", l.Arrival, []string{ArrivalConstant, ArrivalPoisson})
-		}
-	case l.Arrival == "gamma":
-		v.fail("load.arrival", "gamma arrivals are not in this version yet: want constant or poisson", `"gamma"`)
-	default:
-		v.choice("load.arrival", l.Arrival, []string{ArrivalConstant, ArrivalPoisson})
-		if haveUsers && !haveRate {
-			v.fail("load.arrival", "an arrival belongs to a rate; users start a request when the last has ended: remove it", strictyaml.Quote(l.Arrival))
-		}
-	}
+	v.arrival(l, haveUsers && !haveRate && !haveStages)
 	haveDuration, haveRequests := l.Duration != 0 || v.s.given("load.duration"), l.Requests != 0 || v.s.given("load.requests")
 	switch {
 	case haveDuration && haveRequests:
@@ -311,7 +306,13 @@ func (v *validator) load(l *Load) {
 		v.fail("load.duration", "want a duration above 0", strictyaml.FormatDuration(l.Duration))
 	case haveRequests && l.Requests < 1:
 		v.fail("load.requests", "want a number of requests of at least 1", fmt.Sprint(l.Requests))
-	case !haveDuration && !haveRequests:
+	case haveStages && (haveDuration || haveRequests):
+		path := "load.duration"
+		if haveRequests {
+			path = "load.requests"
+		}
+		v.fail(path, "stages have lengths of their own"+v.also("load.stages")+": remove it", "")
+	case !haveDuration && !haveRequests && !haveStages:
 		v.fail("load.duration", "want a duration or a number of requests", "")
 	}
 	v.duration("load.duration", max(0, l.Duration))
@@ -319,6 +320,68 @@ func (v *validator) load(l *Load) {
 	v.duration("load.drain", l.Drain)
 	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {
 		v.fail("load.max-in-flight", "want a cap of at least 1, or none", fmt.Sprint(l.MaxInFlight))
+	}
+}
+
+// arrival checks how a rate arrives and goes; users says that there are users.
+func (v *validator) arrival(l *Load, users bool) {
+	switch {
+	case l.Arrival == "":
+		if l.RateDriven() && !users {
+			v.choice("load.arrival", l.Arrival, Arrivals)
+		}
+	default:
+		v.choice("load.arrival", l.Arrival, Arrivals)
+		if users {
+			v.fail("load.arrival", "an arrival belongs to a rate; users start a request when the last has ended: remove it", strictyaml.Quote(l.Arrival))
+		}
+	}
+	switch given := l.Burstiness != 0 || v.s.given("load.burstiness"); {
+	case given && l.Arrival != ArrivalGamma:
+		v.fail("load.burstiness", "only gamma arrivals have one: add arrival gamma, or remove it", fmt.Sprint(l.Burstiness))
+	case given:
+		v.number("load.burstiness", l.Burstiness, MinBurstiness, MaxBurstiness, "a burstiness")
+	case l.Arrival == ArrivalGamma:
+		v.fail("load.arrival", "gamma arrivals need a burstiness (below 1 burstier than poisson, above 1 more even)", strictyaml.Quote(l.Arrival))
+	}
+	if l.Shape != (Shape{}) {
+		if err := l.Shape.check(); err != nil {
+			v.fail("load.shape", err.Error(), "")
+		}
+		for _, r := range l.Rate {
+			if r*l.Shape.Peak() > maxRate {
+				v.fail("load.shape", fmt.Sprintf("want at most %d requests a second at the top", maxRate), fmt.Sprint(r*l.Shape.Peak()))
+				break
+			}
+		}
+		switch {
+		case users:
+			v.fail("load.shape", "a shape belongs to a rate; users start a request when the last has ended: remove it", "")
+		case len(l.Stages) > 0:
+			v.fail("load.shape", "stages are a shape already: remove one of the two", "")
+		}
+	}
+	if len(l.Stages) > maxSteps {
+		v.fail("load.stages", fmt.Sprintf("want at most %d stages", maxSteps), fmt.Sprint(len(l.Stages)))
+	}
+	var sum float64
+	var length time.Duration
+	for i, s := range l.Stages {
+		if err := s.check(); err != nil {
+			v.fail(v.step("load.stages", i, len(l.Stages)), err.Error(), "")
+			return
+		}
+		sum += s.From + s.To
+		if length += s.Length; length > maxDuration {
+			v.fail("load.stages", "want stages of at most "+strictyaml.FormatDuration(maxDuration)+" together", "")
+			return
+		}
+	}
+	switch {
+	case len(l.Stages) > 0 && sum == 0:
+		v.fail("load.stages", "the rate of all stages is 0: want one above it", "")
+	case len(l.Stages) == 0 && v.s.given("load.stages"):
+		v.fail("load.stages", "want at least one stage, as in 30s:10", "[]")
 	}
 }
 

@@ -21,9 +21,12 @@ type Step struct {
 	// Users is the number of users of a closed loop.
 	Users int
 	// Rate is the mean number of requests per second of an open loop, Arrival its
-	// arrival process.
-	Rate    float64
-	Arrival string
+	// arrival process, of a Burstiness where it has one. Shape, when not nil, is how
+	// the rate goes from the start of the steady window on; Rate is its base.
+	Rate       float64
+	Arrival    string
+	Burstiness float64
+	Shape      *pace.Shape
 	// Warmup is the time from the step's start to that of its steady window,
 	// Duration the window's length, Requests the number of requests scheduled in
 	// it, Drain how long its end waits for them.
@@ -208,8 +211,13 @@ func (c *PredictConfig) check() error {
 		case s.Warmup < 0 || s.Drain < 0:
 			return fmt.Errorf("step %d: warmup and drain: want 0 or more, got %v and %v", i, s.Warmup, s.Drain)
 		}
-		if _, err := pace.ByName(s.Arrival, 0); err != nil {
+		if _, err := pace.ByName(s.Arrival, s.Burstiness, 0); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
+		}
+		if s.Shape != nil {
+			if err := s.Shape.Check(); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
 		}
 	}
 	return nil
@@ -906,11 +914,11 @@ func (d *driver) open() {
 
 // schedule returns the arrivals of a step of an open loop from the first on.
 func (s *Step) schedule(seed uint64, index uint32) *pace.Schedule {
-	gaps, err := pace.ByName(s.Arrival, random.Derive(seed, labelArrivals, uint64(index)))
+	gaps, err := pace.ByName(s.Arrival, s.Burstiness, random.Derive(seed, labelArrivals, uint64(index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked
 	}
-	return pace.New(gaps, pace.Rate(s.Rate))
+	return pace.New(gaps, pace.Along(s.Rate, s.Warmup, s.Shape))
 }
 
 // end is when the schedule of an open loop ends, in ns from the step's start.
