@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"plimsoll/internal/record"
@@ -48,6 +49,17 @@ type Source struct {
 	// Relayed says that it hands on what others state, as a Prometheus does: what
 	// another source states itself counts instead.
 	Relayed bool
+	// Gateway names the gateway that speaks, empty when none does: two of other names may
+	// stand one before the other, and then see the same requests.
+	Gateway string
+	// Front says that it is a gateway and nothing else: what it says of engines it has
+	// from them.
+	Front bool
+}
+
+// handsOn says whether a source has a signal from others.
+func (s *Source) handsOn(id signal.ID) bool {
+	return s.Relayed || s.Front && id != signal.None && id.Def().Group == signal.Engine
 }
 
 // Input is what a timeline is made of.
@@ -126,6 +138,7 @@ func Sources(infos []telemetry.SourceInfo) []Source {
 		out[s.Index] = Source{
 			Name: s.Name, OwnTimes: s.OwnTimes,
 			Client: s.Kind == telemetry.KindHost, Relayed: s.Kind == telemetry.KindPrometheus,
+			Gateway: strings.Join(s.Gateways, ","), Front: len(s.Gateways) > 0 && len(s.Gateways) == len(s.Sources),
 		}
 	}
 	return out

@@ -653,3 +653,48 @@ func TestHighestClock(t *testing.T) {
 		t.Error("the highest of the highest")
 	}
 }
+
+// TestGatewaysInARow: a frontend and its workers see the same requests, and what it says
+// of their memory is theirs.
+func TestGatewaysInARow(t *testing.T) {
+	m := new(memory)
+	for i := range int64(10) {
+		for source, n := range []float64{4, 5, 9, 9} { // two workers, the frontend, and a Prometheus that reads it
+			m.say(i*sec, signal.Series{Source: source, Signal: signal.GatewayInFlight}, n)
+			m.say(i*sec, signal.Series{Source: source, Signal: signal.GatewayRequests}, n*float64(i))
+		}
+		for source, tokens := range []float64{1000, 1000, 2000} {
+			m.say(i*sec, signal.Series{Source: source, Signal: signal.KVCapacity}, tokens)
+		}
+		m.say(i*sec, signal.Series{Source: 2, Signal: signal.MaxConcurrency}, 256)
+	}
+	worker := Source{Name: "w", Gateway: "worker"}
+	out, rows := build(t, Input{Run: steady(0, 9*sec), Samples: m, Sources: []Source{
+		worker, worker, {Name: "front", Gateway: "front", Front: true}, {Name: "prom", Relayed: true},
+	}})
+	for name, want := range map[string]float64{"gateway.requests_in_flight": 9, "gateway.requests": 9, "kv_capacity": 2000, "max_concurrency": 256} {
+		if got := *out.Server[name].Mean; !near(got, want) {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if got := at(rows, "kv_capacity", "value", "front", "")[4]; got != 2000 {
+		t.Errorf("the frontend's own word is %v", got)
+	}
+	// Without a frontend all workers count.
+	out, _ = build(t, Input{Run: steady(0, 9*sec), Samples: m, Sources: []Source{worker, worker, {Client: true}, {Client: true}}})
+	if got := *out.Server["gateway.requests_in_flight"].Mean; !near(got, 9) {
+		t.Errorf("%v in flight in two workers", got)
+	}
+	// Two unlike gateways, neither of which is one alone: the first.
+	out, _ = build(t, Input{Run: steady(0, 9*sec), Samples: m, Sources: []Source{worker, {Gateway: "other"}, {Client: true}, {Client: true}}})
+	if got := *out.Server["gateway.requests_in_flight"].Mean; !near(got, 4) {
+		t.Errorf("%v in flight in the first", got)
+	}
+	infos := []telemetry.SourceInfo{
+		{Index: 0, Sources: []string{"dynamo-worker", "vllm"}, Gateways: []string{"dynamo-worker"}},
+		{Index: 1, Sources: []string{"dynamo-frontend"}, Gateways: []string{"dynamo-frontend"}},
+	}
+	if got := Sources(infos); got[0].Front || got[0].Gateway != "dynamo-worker" || !got[1].Front || got[1].Gateway != "dynamo-frontend" {
+		t.Errorf("%+v", got)
+	}
+}

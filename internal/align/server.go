@@ -321,14 +321,15 @@ func (s *server) group(id signal.ID, source int, courses []int) group {
 func (s *server) together(id signal.ID, list []int) []int {
 	direct := slices.ContainsFunc(list, func(i int) bool {
 		o := s.of(s.courses[i].source)
-		return !o.Client && !o.Relayed
+		return !o.Client && !o.handsOn(id)
 	})
+	gateway := s.gateway(id, list)
 	var out []int
 	seen := make(map[string]int) // devices, and the source that has them
 	for _, i := range list {
 		c := &s.courses[i]
 		o := s.of(c.source)
-		if o.Client || o.Relayed && direct {
+		if o.Client || o.handsOn(id) && direct || o.Gateway != gateway && gateway != "" {
 			continue
 		}
 		if u := uuid(c.labels); u != "" && id.Def().Group == signal.Accelerator {
@@ -340,6 +341,26 @@ func (s *server) together(id signal.ID, list []int) []int {
 		out = append(out, i)
 	}
 	return out
+}
+
+// gateway returns the gateway of which a signal counts: of several kinds that state it
+// the first that is nothing else, or the first, since each sees the requests that went
+// through the one before it. It is empty when all count.
+func (s *server) gateway(id signal.ID, list []int) string {
+	name := ""
+	if id.Def().Group != signal.Gateway {
+		return name
+	}
+	for _, i := range list {
+		switch o := s.of(s.courses[i].source); {
+		case o.Client || o.Relayed || o.Gateway == "":
+		case o.Front:
+			return o.Gateway
+		case name == "":
+			name = o.Gateway
+		}
+	}
+	return name
 }
 
 // of returns a source, which need not have been named.

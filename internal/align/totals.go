@@ -42,7 +42,7 @@ func Totals(samples Samples, sources []Source) *stats.ServerInput {
 	// What a source states itself counts instead of what another hands on.
 	direct := map[signal.ID]bool{}
 	for i := range series {
-		if o := of(series[i].Source); !o.Client && !o.Relayed && i < len(totals) && totals[i].any {
+		if o := of(series[i].Source); !o.Client && !o.handsOn(series[i].Signal) && i < len(totals) && totals[i].any {
 			direct[series[i].Signal] = true
 		}
 	}
@@ -50,7 +50,7 @@ func Totals(samples Samples, sources []Source) *stats.ServerInput {
 		var v *float64
 		for i := range series {
 			d, o := &series[i], of(series[i].Source)
-			if d.Signal != id || d.Field != field || i >= len(totals) || !totals[i].any || o.Client || o.Relayed && direct[id] {
+			if d.Signal != id || d.Field != field || i >= len(totals) || !totals[i].any || o.Client || o.handsOn(id) && direct[id] {
 				continue
 			}
 			if v == nil {

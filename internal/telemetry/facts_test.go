@@ -363,3 +363,24 @@ func TestSourcesAreDocumented(t *testing.T) {
 		t.Errorf("%s is not what the tables say: run go test ./internal/telemetry -run Documented -update", path)
 	}
 }
+
+// TestGateways: which of the built-in tables are of something that stands before engines, and that a run keeps it.
+func TestGateways(t *testing.T) {
+	var got []string
+	for _, x := range builtin() {
+		if x.Gateway() {
+			got = append(got, x.Source)
+		}
+	}
+	slices.Sort(got)
+	same(t, got, []string{
+		"dynamo-frontend", "dynamo-router", "dynamo-worker", "envoy-ai-gateway", "kserve", "litellm", "llm-d-epp", "otel-genai", "ray-serve", "smg", "vllm-router",
+	})
+	r := NewReader(Options{})
+	if _, err := r.Read([]byte("dynamo_component_inflight_requests 3\nvllm:num_requests_running{engine=\"0\"} 3\n"), "", 0, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	var x reading
+	x.known(r)
+	same(t, x.gateways, []string{"dynamo-worker"})
+}

@@ -207,6 +207,7 @@ type reading struct {
 	requests int
 
 	sources      []string
+	gateways     []string
 	missing      func() []Missing
 	problems     []SourceProblem
 	restarts     int64
@@ -513,7 +514,7 @@ func (src *source) note(r *reading, change *Backoff, last bool) {
 	if r.missing != nil && (last || i.Scrapes == 1 || !slices.Equal(i.Sources, r.sources)) {
 		i.Missing = r.missing()
 	}
-	i.Sources = r.sources
+	i.Sources, i.Gateways = r.sources, r.gateways
 	if r.processStart != 0 {
 		i.ProcessStart = r.processStart
 	}
@@ -802,6 +803,9 @@ func (r *reading) read(info *PageInfo) {
 func (r *reading) known(reader *Reader) {
 	for _, t := range reader.Tables() {
 		r.sources = append(r.sources, t.Source)
+		if t.Gateway() {
+			r.gateways = append(r.gateways, t.Source)
+		}
 		r.drains = r.drains || t.Drains
 	}
 	r.missing = reader.Missing

@@ -50,6 +50,8 @@ type SourceInfo struct {
 	Kind Kind `json:"kind"`
 	// Sources are the tables by which the page was read, as vllm or dcgm.
 	Sources []string `json:"sources,omitempty"`
+	// Gateways are those of Sources that stand before engines: routers, proxies, frontends.
+	Gateways []string `json:"gateways,omitempty"`
 	// State is what came of it, Why more of that for people; empty when all is well.
 	State State  `json:"state"`
 	Why   string `json:"why,omitempty"`

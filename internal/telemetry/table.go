@@ -372,6 +372,16 @@ func (t *Table) extend(base *Table) {
 	t.Absent = over(base.Absent, t.Absent)
 }
 
+// Gateway says whether the table is that of a gateway: of something that stands before engines and says so.
+func (t *Table) Gateway() bool {
+	for name := range t.Signals {
+		if id, ok := signal.Lookup(name); ok && id.Def().Group == signal.Gateway {
+			return true
+		}
+	}
+	return false
+}
+
 // over returns a copy of base with the entries of own in place of its.
 func over[V any](base, own map[string]V) map[string]V {
 	out := make(map[string]V, len(base)+len(own))
