@@ -19,16 +19,15 @@ const (
 // Cut returns the length of the longest prefix of text that has exactly n tokens
 // when it is encoded alone. That is seldom where the n-th token of the whole text
 // ends: cutting changes the tokens before the cut. It never cuts within a
-// character. It returns -1 where there is none: text has fewer tokens, or one more
-// character brings several tokens at once; asking for one token less or more then
-// mostly helps. Text far behind the cut costs little.
+// character. Where no prefix has n tokens, it returns the length of the longest one
+// with fewer: all of text if that has too few, or the part before a character that
+// brings several tokens at once. Text far behind the cut costs little.
 //
-// The result always has n tokens. That no longer prefix has is certain but for
-// words of thousands of characters, of which only some places are tried.
+// The result never has more than n tokens. That it is the longest such prefix is
+// certain but for words of thousands of characters, of which only some places are
+// tried.
 func (t *Tokenizer) Cut(text string, n int) int {
-	if n < 0 {
-		return -1
-	}
+	n = max(n, 0)
 	s := t.state()
 	s.track, s.cutting, s.wanted = true, true, n
 	s.text(text)
@@ -51,13 +50,17 @@ func (t *Tokenizer) Cut(text string, n int) int {
 	}
 	t.release(s)
 
-	whole, tried := 0, 0
-	for p := to; p >= from && tried < maxTried && whole < maxWholeTries; p-- {
+	fewer, tried := -1, 0
+	for p, whole := to, 0; p >= from && tried < maxTried && whole < maxWholeTries; p-- {
 		if p < len(text) && !utf8.RuneStart(text[p]) {
 			continue
 		}
 		tried += p - from
-		if before+t.rest(text[from:p], from > 0) != n {
+		k := before + t.rest(text[from:p], from > 0)
+		if k < n && fewer < 0 {
+			fewer = p
+		}
+		if k != n {
 			continue
 		}
 		if from == 0 || t.Count(text[:p]) == n {
@@ -65,21 +68,26 @@ func (t *Tokenizer) Cut(text string, n int) int {
 		}
 		whole++
 	}
-	if from == 0 && tried < maxTried {
-		return -1
+	if tried < maxTried && (from == 0 || fewer >= 0 && t.Count(text[:fewer]) < n) {
+		return fewer
 	}
 	// Where from was no place from which text can be encoded alone, such as between
 	// a letter and its marks, or a word is too long to try all its places.
-	whole = 0
-	for p := near; p >= 0 && whole < maxWholeTries; p-- {
-		if p == len(text) || utf8.RuneStart(text[p]) {
-			whole++
-			if t.Count(text[:p]) == n {
-				return p
-			}
+	fewer = -1
+	for p, whole := near, 0; p >= 0 && whole < maxWholeTries; p-- {
+		if p < len(text) && !utf8.RuneStart(text[p]) {
+			continue
+		}
+		whole++
+		k := t.Count(text[:p])
+		if k == n {
+			return p
+		}
+		if k < n && fewer < 0 {
+			fewer = p
 		}
 	}
-	return -1
+	return max(fewer, 0)
 }
 
 // rest counts the tokens of text that follows other text, if it does.

@@ -117,13 +117,22 @@ func check(t testing.TB, tok *Tokenizer, text string) {
 	}
 }
 
-// prefixes returns the longest prefix for each number of tokens, by trying all.
-func prefixes(tok *Tokenizer, text string) map[int]int {
-	out := map[int]int{}
+// cuts returns where text is to be cut to 0, 1, ... up to most tokens, by trying all
+// prefixes: the longest one with so many, else the longest one with fewer.
+func cuts(tok *Tokenizer, text string, most int) []int {
+	longest := map[int]int{}
 	for p := range len(text) + 1 {
 		if p == len(text) || utf8.RuneStart(text[p]) {
-			out[tok.Count(text[:p])] = p
+			longest[tok.Count(text[:p])] = p
 		}
+	}
+	out, fewer := make([]int, most+1), 0
+	for n := range out {
+		p, ok := longest[n]
+		if out[n] = p; !ok {
+			out[n] = fewer
+		}
+		fewer = max(fewer, p)
 	}
 	return out
 }
@@ -138,15 +147,13 @@ func TestCutKinds(t *testing.T) {
 				if i%6 > 0 || testing.Short() && i%24 > 0 {
 					continue
 				}
-				want := prefixes(tok, text)
-				for n := -1; n < tok.Count(text)+2; n++ {
-					p, ok := want[n]
-					if !ok {
-						p = -1
+				for n, want := range cuts(tok, text, tok.Count(text)+2) {
+					if got := tok.Cut(text, n); got != want {
+						t.Errorf("%q to %d tokens: cut at %d, want %d", text, n, got, want)
 					}
-					if got := tok.Cut(text, n); got != p {
-						t.Errorf("%q to %d tokens: cut at %d, want %d", text, n, got, p)
-					}
+				}
+				if got := tok.Cut(text, -1); got != tok.Cut(text, 0) {
+					t.Errorf("%q to -1 tokens: cut at %d", text, got)
 				}
 			}
 		})

@@ -145,18 +145,28 @@ func TestSteady(t *testing.T) {
 func TestCutLong(t *testing.T) {
 	for _, name := range []string{"llama3", "qwen", "gemma", "llama2", "deepseek", "metaspace-first"} {
 		tok := byName(t, name)
-		text := strings.Repeat("The tenant shall pay the rent on the first day of each month, it's 12345 items.\n\n  漢字 é ", 400)
+		times := 400
+		if testing.Short() {
+			times = 100
+		}
+		text := strings.Repeat("The tenant shall pay the rent on the first day of each month, it's 12345 items.\n\n  漢字 é ", times)
 		for _, n := range []int{0, 1, 17, 1000, 4321} {
-			p := tok.Cut(text, n)
-			if p < 0 && (n != 1 || tok.Count("T") == 1) || p >= 0 && tok.Count(text[:p]) != n {
-				t.Errorf("%s to %d tokens: cut at %d", name, n, p)
+			want := n
+			if n == 1 && tok.Count("T") > 1 {
+				want = 0 // no prefix has one
+			}
+			if p := tok.Cut(text, n); tok.Count(text[:p]) != want {
+				t.Errorf("%s to %d tokens: cut at %d, which has %d", name, n, p, tok.Count(text[:p]))
 			}
 		}
-		if p := tok.Cut(text, len(text)+1); p != -1 {
+		if p := tok.Cut(text, len(text)+1); p != len(text) {
 			t.Errorf("%s: more tokens than bytes at %d", name, p)
 		}
+		if testing.Short() {
+			continue
+		}
 		long := strings.Repeat("theand", 5_000)
-		if p := tok.Cut(long, 2000); tok.Count(long[:max(p, 0)]) != 2000 {
+		if p := tok.Cut(long, 2000); tok.Count(long[:p]) != 2000 {
 			t.Errorf("%s: a word of 30,000 characters is cut at %d", name, p)
 		}
 	}
