@@ -52,7 +52,7 @@ func (t *Tokenizer) Cut(text string, n int) int {
 
 	fewer, tried := -1, 0
 	for p, whole := to, 0; p >= from && tried < maxTried && whole < maxWholeTries; p-- {
-		if p < len(text) && !utf8.RuneStart(text[p]) {
+		if 0 < p && p < len(text) && !utf8.RuneStart(text[p]) {
 			continue
 		}
 		tried += p - from
@@ -75,7 +75,7 @@ func (t *Tokenizer) Cut(text string, n int) int {
 	// a letter and its marks, or a word is too long to try all its places.
 	fewer = -1
 	for p, whole := near, 0; p >= 0 && whole < maxWholeTries; p-- {
-		if p < len(text) && !utf8.RuneStart(text[p]) {
+		if 0 < p && p < len(text) && !utf8.RuneStart(text[p]) {
 			continue
 		}
 		whole++
