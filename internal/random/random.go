@@ -65,6 +65,15 @@ const (
 	Normal
 	// Lognormal has median A and 99th percentile B.
 	Lognormal
+	// Gamma has mean A and coefficient of variation B (deviation over mean).
+	Gamma
+	// Zipf gives the whole numbers k from A on, each with a probability in
+	// proportion to (k-A+1)^-B, up to Max, which it needs.
+	Zipf
+	// Empirical gives each of Values with equal probability.
+	Empirical
+	// Mixture draws from one of Parts, chosen by their weights.
+	Mixture
 )
 
 // z99 is the 99th percentile of the standard normal distribution.
@@ -78,6 +87,17 @@ type Dist struct {
 	// Min and Max clip what is drawn (values outside become the bound); 0 means
 	// that there is no such bound.
 	Min, Max float64
+	// Values are those of Empirical, in any order.
+	Values []float64
+	// Parts are those of Mixture.
+	Parts []Part
+}
+
+// Part is one distribution of a mixture with its weight, above 0; only the
+// relation of the weights counts.
+type Part struct {
+	Weight float64
+	Dist   Dist
 }
 
 // clip applies the bounds.
@@ -100,9 +120,99 @@ func (d *Dist) Float(r *rand.Rand) float64 {
 		return d.clip(d.A + d.B*r.NormFloat64())
 	case Lognormal:
 		return d.clip(d.A * math.Exp(d.sigma()*r.NormFloat64()))
+	case Gamma:
+		return d.clip(d.gamma(r))
+	case Zipf:
+		return d.clip(d.zipf(r))
+	case Empirical:
+		if len(d.Values) == 0 {
+			return d.clip(0)
+		}
+		return d.clip(d.Values[r.IntN(len(d.Values))])
+	case Mixture:
+		if p := d.pick(r); p != nil {
+			return d.clip(p.Float(r))
+		}
+		return d.clip(0)
 	default:
 		return d.clip(d.A)
 	}
+}
+
+// gamma draws by the method of Marsaglia and Tsang (A simple method for
+// generating gamma variables, 2000): the shape is 1/B², the scale A·B².
+func (d *Dist) gamma(r *rand.Rand) float64 {
+	if d.B < 1e-6 {
+		return d.A // to six figures; and the shape stays a number
+	}
+	shape, boost := 1/(d.B*d.B), 1.0
+	if shape < 1 {
+		boost = math.Pow(1-r.Float64(), 1/shape) // the draw is of [0, 1)
+		shape++
+	}
+	m := shape - 1.0/3
+	c := 1 / math.Sqrt(9*m)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		if math.Log(1-r.Float64()) < x*x/2+m-m*v+m*math.Log(v) {
+			scale := d.A * d.B * d.B
+			return scale * m * v * boost
+		}
+	}
+}
+
+// zipf draws by rejection-inversion (Hörmann, Derflinger: Rejection-inversion to
+// generate variates from monotone discrete distributions, 1996).
+func (d *Dist) zipf(r *rand.Rand) float64 {
+	n := math.Floor(d.Max-d.A) + 1
+	if n <= 1 {
+		return d.A
+	}
+	s := d.B
+	// area is the integral of x^-s from 1, inverse its inverse.
+	area := func(x float64) float64 {
+		if s == 1 {
+			return math.Log(x)
+		}
+		return (math.Pow(x, 1-s) - 1) / (1 - s)
+	}
+	inverse := func(a float64) float64 {
+		if s == 1 {
+			return math.Exp(a)
+		}
+		return math.Pow(max(1+a*(1-s), 0), 1/(1-s))
+	}
+	low, high := area(1.5)-1, area(n+0.5)
+	for {
+		u := high + r.Float64()*(low-high)
+		k := min(max(math.Round(inverse(u)), 1), n)
+		if u >= area(k+0.5)-math.Pow(k, -s) {
+			return d.A + k - 1
+		}
+	}
+}
+
+// pick chooses a part of a mixture, nil when there is none.
+func (d *Dist) pick(r *rand.Rand) *Dist {
+	sum := 0.0
+	for i := range d.Parts {
+		sum += d.Parts[i].Weight
+	}
+	x := r.Float64() * sum
+	for i := range d.Parts {
+		if x -= d.Parts[i].Weight; x < 0 {
+			return &d.Parts[i].Dist
+		}
+	}
+	if len(d.Parts) == 0 {
+		return nil
+	}
+	return &d.Parts[len(d.Parts)-1].Dist
 }
 
 // sigma is the deviation of the logarithm.
@@ -116,17 +226,66 @@ func (d *Dist) sigma() float64 {
 // Int draws one whole number, at least least. Every whole number of a uniform
 // distribution is equally likely; the others are rounded.
 func (d *Dist) Int(r *rand.Rand, least int) int {
-	var x float64
-	if d.Kind == Uniform {
+	return max(least, int(min(math.Round(d.whole(r)), math.MaxInt32)))
+}
+
+// whole draws one value for Int.
+func (d *Dist) whole(r *rand.Rand) float64 {
+	switch d.Kind {
+	case Uniform:
 		lo, hi := math.Ceil(d.A), math.Floor(d.B)
 		if hi < lo {
 			hi = lo
 		}
-		x = d.clip(lo + float64(r.Int64N(int64(hi-lo)+1)))
-	} else {
-		x = d.Float(r)
+		return d.clip(lo + float64(r.Int64N(int64(hi-lo)+1)))
+	case Mixture:
+		if p := d.pick(r); p != nil {
+			return d.clip(p.whole(r))
+		}
+	default:
 	}
-	return max(least, int(min(math.Round(x), math.MaxInt32)))
+	return d.Float(r)
+}
+
+// Bounds returns the smallest and the largest value that can be drawn, as far as
+// the distribution has them: 0 and +Inf where it has none.
+func (d *Dist) Bounds() (least, most float64) {
+	switch d.Kind {
+	case Uniform:
+		least, most = min(d.A, d.B), max(d.A, d.B)
+	case Normal:
+		least, most = math.Inf(-1), math.Inf(1)
+		if d.B == 0 {
+			least, most = d.A, d.A
+		}
+	case Lognormal, Gamma:
+		least, most = 0, math.Inf(1)
+		if d.B == 0 || d.Kind == Lognormal && d.sigma() == 0 {
+			least, most = d.A, d.A
+		}
+	case Zipf:
+		least, most = d.A, d.A+max(0, math.Floor(d.Max-d.A))
+	case Empirical:
+		least, most = math.Inf(1), math.Inf(-1)
+		for _, x := range d.Values {
+			least, most = min(least, x), max(most, x)
+		}
+		if len(d.Values) == 0 {
+			least, most = 0, 0
+		}
+	case Mixture:
+		least, most = math.Inf(1), math.Inf(-1)
+		for i := range d.Parts {
+			lo, hi := d.Parts[i].Dist.Bounds()
+			least, most = min(least, lo), max(most, hi)
+		}
+		if len(d.Parts) == 0 {
+			least, most = 0, 0
+		}
+	default:
+		least, most = d.A, d.A
+	}
+	return max(d.clip(least), 0), max(d.clip(most), 0)
 }
 
 // Mean returns the mean of the distribution without regard to its bounds, but
@@ -138,6 +297,34 @@ func (d *Dist) Mean() float64 {
 	case Lognormal:
 		s := d.sigma()
 		return d.clip(d.A * math.Exp(s*s/2))
+	case Zipf:
+		// Beyond a million the sum is too long for what it is worth.
+		var sum, weight float64
+		for k := range int(min(max(math.Floor(d.Max-d.A)+1, 1), 1e6)) {
+			w := math.Pow(float64(k+1), -d.B)
+			weight += w
+			sum += w * (d.A + float64(k))
+		}
+		return d.clip(sum / weight)
+	case Empirical:
+		if len(d.Values) == 0 {
+			return d.clip(0)
+		}
+		sum := 0.0
+		for _, x := range d.Values {
+			sum += x
+		}
+		return d.clip(sum / float64(len(d.Values)))
+	case Mixture:
+		var sum, weight float64
+		for i := range d.Parts {
+			weight += d.Parts[i].Weight
+			sum += d.Parts[i].Weight * d.Parts[i].Dist.Mean()
+		}
+		if weight == 0 {
+			return d.clip(0)
+		}
+		return d.clip(sum / weight)
 	default:
 		return d.clip(d.A)
 	}

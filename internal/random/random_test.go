@@ -39,6 +39,11 @@ func TestStreamsArePinned(t *testing.T) {
 	f(Dist{Kind: Normal, A: 512, B: 64}, 540, 558, 328, 537)
 	f(Dist{Kind: Lognormal, A: 400, B: 4000}, 620, 815, 23, 590)
 	f(Dist{Kind: Lognormal, A: 400, B: 4000, Min: 300, Max: 500}, 500, 500, 300, 500)
+	f(Dist{Kind: Gamma, A: 400, B: 0.5}, 458, 46, 522, 410)
+	f(Dist{Kind: Gamma, A: 400, B: 2}, 33, 366, 1, 6)
+	f(Dist{Kind: Zipf, A: 1, B: 1.1, Max: 1000}, 4, 95, 1, 25)
+	f(Dist{Kind: Empirical, Values: []float64{7, 8, 9}}, 9, 7, 8, 8)
+	f(Dist{Kind: Mixture, Parts: []Part{{3, Dist{A: 5}}, {1, Dist{Kind: Uniform, A: 10, B: 90}}}}, 5, 5, 39, 5)
 }
 
 func TestDeriveKeepsStreamsApart(t *testing.T) {
@@ -163,4 +168,122 @@ func TestUniformWholeNumbersAreEquallyLikely(t *testing.T) {
 	if n[0]+n[5] != 0 {
 		t.Errorf("values outside were drawn: %v", n)
 	}
+}
+
+func TestFurtherDistributionsHaveTheirParameters(t *testing.T) {
+	const n = 200_000
+	moments := func(d Dist) (mean, cv float64) {
+		r := User(13, 0)
+		var sum, squares float64
+		for range n {
+			x := d.Float(r)
+			sum += x
+			squares += x * x
+		}
+		mean = sum / n
+		return mean, math.Sqrt(squares/n-mean*mean) / mean
+	}
+	for _, cv := range []float64{0.2, 0.5, 1, 2} {
+		d := Dist{Kind: Gamma, A: 400, B: cv}
+		mean, got := moments(d)
+		if math.Abs(mean-400) > 400*4*cv/math.Sqrt(n) {
+			t.Errorf("gamma of cv %g has mean %.2f", cv, mean)
+		}
+		if math.Abs(got-cv) > 0.03*cv {
+			t.Errorf("gamma of cv %g has cv %.3f", cv, got)
+		}
+		if d.Mean() != 400 {
+			t.Errorf("gamma says its mean is %g", d.Mean())
+		}
+	}
+	// Every number of a Zipf distribution as often as its law says, by chi-square:
+	// below the 99.9th percentile of 19 degrees of freedom.
+	for _, s := range []float64{0.5, 1, 1.1, 2.5} {
+		d := Dist{Kind: Zipf, A: 3, B: s, Max: 22}
+		r := User(17, 0)
+		var got [20]float64
+		sum := 0.0
+		for range n {
+			x := d.Int(r, 0)
+			got[x-3]++
+			sum += float64(x)
+		}
+		var total, chi float64
+		for k := range got {
+			total += math.Pow(float64(k+1), -s)
+		}
+		for k := range got {
+			want := n * math.Pow(float64(k+1), -s) / total
+			chi += (got[k] - want) * (got[k] - want) / want
+		}
+		if chi > 43.82 {
+			t.Errorf("zipf of s %g: chi-square is %.1f", s, chi)
+		}
+		if math.Abs(sum/n-d.Mean()) > 0.01*d.Mean() {
+			t.Errorf("zipf of s %g has mean %.3f, says %.3f", s, sum/n, d.Mean())
+		}
+	}
+	mixed := Dist{Kind: Mixture, Parts: []Part{{3, Dist{A: 100}}, {1, Dist{Kind: Uniform, A: 200, B: 400}}}}
+	if mean, _ := moments(mixed); math.Abs(mean-mixed.Mean()) > 1 || mixed.Mean() != 150 {
+		t.Errorf("mixture has mean %.2f and says %g", mean, mixed.Mean())
+	}
+	r := User(1, 1)
+	fixed := 0
+	for range n {
+		if mixed.Int(r, 0) == 100 {
+			fixed++
+		}
+	}
+	if share := float64(fixed) / n; math.Abs(share-0.75) > 0.005 {
+		t.Errorf("three quarters of the mixture are %.4f", share)
+	}
+}
+
+// Nothing is drawn outside of what Bounds says.
+func TestBoundsHold(t *testing.T) {
+	var dist func(depth int) *rapid.Generator[Dist]
+	dist = func(depth int) *rapid.Generator[Dist] {
+		return rapid.Custom(func(t *rapid.T) Dist {
+			kinds := int(Empirical)
+			if depth < 2 {
+				kinds = int(Mixture)
+			}
+			d := Dist{
+				Kind: Kind(rapid.IntRange(0, kinds).Draw(t, "kind")),
+				A:    rapid.Float64Range(1, 1000).Draw(t, "a"), B: rapid.Float64Range(0, 5).Draw(t, "b"),
+			}
+			if rapid.Bool().Draw(t, "clipped") {
+				d.Min = rapid.Float64Range(1, 10).Draw(t, "min")
+				d.Max = d.Min + rapid.Float64Range(0, 1000).Draw(t, "range")
+			}
+			switch d.Kind {
+			case Uniform:
+				d.A = math.Round(d.A)
+				d.B = d.A + math.Round(d.B)
+			case Zipf:
+				d.Max = d.A + rapid.Float64Range(0, 500).Draw(t, "top")
+			case Empirical:
+				d.Values = rapid.SliceOfN(rapid.Float64Range(0, 100), 1, 5).Draw(t, "values")
+			case Mixture:
+				for range rapid.IntRange(1, 3).Draw(t, "parts") {
+					d.Parts = append(d.Parts, Part{rapid.Float64Range(0.1, 3).Draw(t, "weight"), dist(depth+1).Draw(t, "part")})
+				}
+			default:
+			}
+			return d
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := dist(0).Draw(t, "d")
+		least, most := d.Bounds()
+		r := Stream(rapid.Uint64().Draw(t, "seed"))
+		for range 50 {
+			if x := d.Float(r); math.IsNaN(x) || max(x, 0) < least || x > most {
+				t.Fatalf("%+v draws %g, outside of %g to %g", d, x, least, most)
+			}
+			if n := d.Int(r, 0); float64(n) < math.Round(least) || float64(n) > math.Round(most) && n != math.MaxInt32 {
+				t.Fatalf("%+v draws %d, outside of %g to %g", d, n, least, most)
+			}
+		}
+	})
 }

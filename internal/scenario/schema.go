@@ -17,7 +17,7 @@ import (
 // while typing, while Read has the last word.
 const (
 	durationPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)(([0-9]+(\.[0-9]*)?)(ns|us|µs|ms|s|m|h))*$`
-	distPattern     = `^([0-9]+|fixed:[0-9]+|uniform:[0-9]+\.\.[0-9]+|normal:[0-9.]+, *[0-9.]+(, *(min|max)=[0-9.]+)*|lognormal:(p50|p99|min|max)=[0-9.]+(, *(p50|p99|min|max)=[0-9.]+)+)$`
+	distPattern     = `^([0-9]+|fixed:[0-9]+|uniform:[0-9]+\.\.[0-9]+|normal:[0-9.]+, *[0-9.]+(, *(min|max)=[0-9.]+)*|lognormal:(p50|p99|min|max)=[0-9.]+(, *(p50|p99|min|max)=[0-9.]+)+|gamma:.+|zipf:.+|file:.+|mix:.+)$`
 	shapePattern    = `^(ramp|spikes|market-open|diurnal|on-off):[a-z]+=[0-9.a-zµ]+(, *[a-z]+=[0-9.a-zµ]+)*$`
 	stagePattern    = `^[0-9.a-zµ]+:[0-9.e+-]+(\.\.[0-9.e+-]+)?$`
 	variablePattern = `\$\{`
