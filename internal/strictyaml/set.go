@@ -39,6 +39,7 @@ func (d *Document) Set(v any, path, value, origin string, add bool, o Options) e
 	isText := reflect.PointerTo(t).Implements(unmarshalerType)
 	switch {
 	case isText:
+	case hasShort(t):
 	case t.Kind() == reflect.Struct:
 		return fail("is a group: set one of its fields ("+list(names(fields(t)))+")", "", "")
 	case t.Kind() == reflect.Map:
@@ -80,8 +81,42 @@ func (d *Document) Set(v any, path, value, origin string, add bool, o Options) e
 			n = sub
 		}
 	}
+	d.spell(root, keys)
 	d.put(keys, n, at)
 	return nil
+}
+
+// spell writes out the groups above the last of keys that stand as a single
+// value, so that other fields can be set beside it.
+func (d *Document) spell(t reflect.Type, keys []string) {
+	n := d.root
+	for _, k := range keys[:len(keys)-1] {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return
+		}
+		for _, f := range fields(t) {
+			if f.name == k {
+				t = f.typ
+				break
+			}
+		}
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if n = n.get(k); n == nil {
+			return
+		}
+		if t.Kind() != reflect.Struct {
+			return
+		}
+		if short := shortField(fields(t)); short != nil && n.kind == scalar {
+			value := *n
+			*n = node{Position: n.Position, kind: mapping, entries: []entry{{key: short.name, line: n.Line, col: n.Col, value: &value}}}
+		}
+	}
 }
 
 // flow parses a value written in brackets or braces, as JSON is too.

@@ -595,3 +595,37 @@ func checkErrors(t *testing.T, err error) {
 		}
 	}
 }
+
+// A group that stands as its short value alone can be set like any other.
+func TestSetBesideAShortValue(t *testing.T) {
+	type layer struct {
+		Tokens  int    `yaml:"tokens,short"`
+		Content string `yaml:"content"`
+	}
+	type file struct {
+		Turn  layer  `yaml:"turn"`
+		Other *layer `yaml:"other"`
+	}
+	f := func(path, value string, want file) {
+		t.Helper()
+		d, err := Parse("f.yaml", []byte("turn: 5\nother: 6\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got file
+		if err := d.Set(&got, path, value, "--set", false, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Decode(&got, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s=%s (-want +got):\n%s", path, value, diff)
+		}
+	}
+	other := &layer{Tokens: 6}
+	f("turn", "7", file{layer{Tokens: 7}, other})
+	f("turn.tokens", "7", file{layer{Tokens: 7}, other})
+	f("turn.content", "x", file{layer{5, "x"}, other})
+	f("other.content", "x", file{layer{Tokens: 5}, &layer{6, "x"}})
+}
