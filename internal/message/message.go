@@ -61,7 +61,8 @@ type Part struct {
 	// stands in the message of the parts of its role around it. Text and Generator
 	// are empty then, and Tokens is what the model makes of it, 0 when unknown.
 	Media *Media
-	// Calls are the tools that an Assistant part called, beside its text. CallID
+	// Calls are the tools that an Assistant part called, beside Text: nothing is
+	// generated for such a part, whose Tokens are those of text and calls. CallID
 	// is the call whose result a Tool part is.
 	Calls  []Call
 	CallID string
@@ -131,6 +132,9 @@ type Request struct {
 	// ReasoningTokens is how many of the output tokens are expected to be
 	// reasoning. It is never sent: who simulates a server splits its answer there.
 	ReasoningTokens int
+	// Again is true when later requests of the session begin with this prompt,
+	// whatever the layers of its parts.
+	Again bool
 	// Answer is the Seed under which the answer comes back as a LayerHistory part
 	// of later requests, 0 when it will not, or not as it was. Who simulates a
 	// server knows by it that its cache holds that part's beginning already.

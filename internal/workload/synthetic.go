@@ -45,24 +45,6 @@ func NewSynthetic(seed uint64, users *scenario.Users, exact bool) (*Synthetic, e
 	return &Synthetic{Seed: seed, Prompt: prompt, Output: output, Exact: exact}, nil
 }
 
-// Dist returns the distribution that a scenario describes; no kind means fixed.
-func Dist(d scenario.Dist) (random.Dist, error) {
-	out := random.Dist{A: d.A, B: d.B, Min: d.Min, Max: d.Max}
-	switch d.Kind {
-	case "", "fixed":
-		out.Kind = random.Fixed
-	case "uniform":
-		out.Kind = random.Uniform
-	case "normal":
-		out.Kind = random.Normal
-	case "lognormal":
-		out.Kind = random.Lognormal
-	default:
-		return out, fmt.Errorf("unknown distribution %q, want fixed, uniform, normal or lognormal", d.Kind)
-	}
-	return out, nil
-}
-
 // Labels of the streams that are derived from the run's seed. Users and
 // sessions of one number must not draw alike.
 const (
