@@ -14,8 +14,10 @@ type Trace struct {
 	Records      []Record
 	// Summary is what Inspect says of the file, of all of it, whatever the window.
 	Summary *Summary
-	// Spread says that requests of one instant were distributed.
+	// spread says that requests of one instant were distributed, part which part
+	// was taken, empty for all.
 	spread bool
+	part   string
 }
 
 // Selection says which part of a trace is taken, and how.
@@ -88,6 +90,10 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 	}
 	if sel.From > 0 || sel.To > 0 {
 		t.window(int64(sel.From), int64(sel.To))
+		t.part = fmt.Sprintf("from %v", sel.From)
+		if sel.To > 0 {
+			t.part += fmt.Sprintf(" to %v", sel.To)
+		}
 	}
 	if sel.Limit > 0 && len(t.Records) > sel.Limit {
 		t.Records = t.Records[:sel.Limit]
