@@ -144,7 +144,7 @@ func TestCutKinds(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			tok := k.load(t)
 			for i, text := range texts {
-				if i%6 > 0 || testing.Short() && i%24 > 0 {
+				if i%6 > 0 || testing.Short() && i%60 > 0 {
 					continue
 				}
 				for n, want := range cuts(tok, text, tok.Count(text)+2) {
