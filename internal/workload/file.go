@@ -26,9 +26,8 @@ type File struct {
 	Cancel    *CancelSpec    `yaml:"cancel,omitempty"`
 	Media     []MediaSpec    `yaml:"media,omitempty"`
 	SLO       SLOSpec        `yaml:"slo,omitempty"`
-	// Vary are the values that a probe gives to fields, by path, one after
-	// another.
-	Vary map[string][]string `yaml:"vary,omitempty"`
+	// Vary are the rungs of a ladder, one after another: what each sets, by path.
+	Vary []map[string]string `yaml:"vary,omitempty"`
 
 	compiled compiled
 }
@@ -83,6 +82,9 @@ type LayerSpec struct {
 	Tokens scenario.Dist `yaml:"tokens,short"`
 	// Content names the generator, as content.Parse reads it.
 	Content string `yaml:"content,omitempty"`
+	// Text is the text itself, the same each time; Tokens is its length then, one
+	// for four bytes when it is not said.
+	Text string `yaml:"text,omitempty"`
 }
 
 func (l *LayerSpec) given() bool { return l.Tokens.Kind != "" }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"net/url"
 	"path"
@@ -72,6 +73,7 @@ const (
 	maxPixels     = 16_384
 	maxSeconds    = 3_600
 	maxVary       = 100
+	maxText       = 1 << 20
 	maxValues     = 10_000_000
 	maxContextCap = 100_000_000
 	// defaultContext is the longest context without max-context.
@@ -101,23 +103,29 @@ func Read(name string, data []byte, around *Around, settings ...scenario.Setting
 	if err != nil {
 		return nil, err
 	}
-	// Each value that a probe will try must make a workload too.
+	// Each rung of a probe must make a workload too.
 	var errs strictyaml.Errors
-	for _, p := range f.Steps() {
-		_, _, err := read(name, data, around, append(slices.Clone(settings), scenario.Setting{Path: p.Path, Value: p.Value, Origin: "vary"}))
+	for i, rung := range f.Rungs() {
+		_, _, err := read(name, data, around, append(slices.Clone(settings), rung...))
 		if err == nil {
 			continue
 		}
-		at := strictyaml.Join("vary", p.Path)
+		at := fmt.Sprintf("vary[%d]", i)
+		if len(f.Vary) == 1 {
+			at = "vary"
+		}
 		pos, _ := doc.At(at)
 		problem := err.Error()
 		if list, ok := errors.AsType[strictyaml.Errors](err); ok {
-			problem = list[0].Problem
+			problem = list[0].Path + ": " + list[0].Problem
+			if list[0].Value != "" {
+				problem += ", got " + list[0].Value
+			}
 			if list[0].Nearest != "" {
 				problem += "; did you mean " + list[0].Nearest + "?"
 			}
 		}
-		errs = append(errs, &strictyaml.Error{Position: pos, Path: at, Problem: problem, Value: strictyaml.Quote(p.Value)})
+		errs = append(errs, &strictyaml.Error{Position: pos, Path: at, Problem: problem})
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -125,19 +133,16 @@ func Read(name string, data []byte, around *Around, settings ...scenario.Setting
 	return f, nil
 }
 
-// Steps lists the values of Vary as settings, fields in the order of their
-// paths, values in that of the file.
-func (f *File) Steps() []scenario.Setting {
-	var out []scenario.Setting
-	paths := make([]string, 0, len(f.Vary))
-	for p := range f.Vary {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	for _, p := range paths {
-		for _, v := range f.Vary[p] {
-			out = append(out, scenario.Setting{Path: p, Value: v, Origin: "vary"})
+// Rungs lists what each rung of Vary sets, in the order of the file, the fields
+// of one in that of their paths. A file without any has none.
+func (f *File) Rungs() [][]scenario.Setting {
+	var out [][]scenario.Setting
+	for _, rung := range f.Vary {
+		var set []scenario.Setting
+		for _, p := range slices.Sorted(maps.Keys(rung)) {
+			set = append(set, scenario.Setting{Path: p, Value: rung[p], Origin: "vary"})
 		}
+		out = append(out, set)
 	}
 	return out
 }
@@ -501,15 +506,19 @@ func (c *checker) media() {
 }
 
 func (c *checker) vary() {
-	n := 0
-	for p, values := range c.f.Vary {
-		n += len(values)
-		if p == "vary" || strings.HasPrefix(p, "vary.") {
-			c.fail(strictyaml.Join("vary", p), "cannot vary itself", "", "")
+	for i, rung := range c.f.Vary {
+		at := c.item("vary", i)
+		if len(rung) == 0 {
+			c.fail(at, "want at least one field with its value", "", "")
+		}
+		for p := range rung {
+			if p == "vary" || strings.HasPrefix(p, "vary.") {
+				c.fail(strictyaml.Join(at, p), "a rung cannot change the ladder", "", "")
+			}
 		}
 	}
-	if n > maxVary {
-		c.fail("vary", fmt.Sprintf("want at most %d values", maxVary), strconv.Itoa(n), "")
+	if n := len(c.f.Vary); n > maxVary {
+		c.fail("vary", fmt.Sprintf("want at most %d rungs", maxVary), strconv.Itoa(n), "")
 	}
 }
 
@@ -524,6 +533,18 @@ func (c *checker) share(path string, x *float64) float64 {
 }
 
 func (c *checker) layer(path string, l *LayerSpec) random.Dist {
+	if l.Text != "" {
+		switch {
+		case l.Content != "":
+			c.fail(path+".content", "give either text or content", "", "")
+		case len(l.Text) > maxText:
+			c.fail(path+".text", fmt.Sprintf("want at most %d bytes", maxText), strconv.Itoa(len(l.Text)), "")
+		}
+		if !l.given() {
+			l.Tokens = scenario.Dist{Kind: scenario.Fixed, A: float64((len(l.Text) + 3) / 4)}
+		}
+		return c.dist(path+".tokens", l.Tokens)
+	}
 	if l.Content != "" && !l.given() && !c.unread(path) && !c.unread(path+".tokens") {
 		c.fail(path, "want the length of the text: add tokens", "", "")
 	}

@@ -64,9 +64,11 @@ func TestErrorsOfFiles(t *testing.T) {
 	f(head+turn+"media: [{kind: video}]", `own.yaml:3:16: media[0].kind: want image or audio, got "video"`)
 	f(head+turn+"slo: {all: [ttft.p95=8]}", `own.yaml:3:13: slo.all[0]: want a duration with a unit: write ttft.p95=8ms or ttft.p95=8s, got "ttft.p95=8"`)
 	f(head+turn+"slo: {with-retrieval: true}", "own.yaml:3:23: slo.with-retrieval: there is no retrieval in this workload")
-	f(head+turn+"vary: {prompt.turn.tokens: [5, x], prompt.tern: [1]}",
-		`own.yaml:3:49: vary["prompt.tern"]: unknown field: want one of system, group, session, turn, got 1`,
-		`own.yaml:3:28: vary["prompt.turn.tokens"]: want 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000, got "x"`)
+	f(head+turn+"vary: [{prompt.turn.tokens: 5}, {prompt.turn: x}, {prompt.tern: 1, prompt.turn: 3}]",
+		`own.yaml:3:33: vary[1]: prompt.turn: want 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000, got "x"`,
+		`own.yaml:3:51: vary[2]: prompt.tern: unknown field: want one of system, group, session, turn`)
+	f(head+turn+"vary: [{vary: 5}]", `own.yaml:3:15: vary[0].vary: a rung cannot change the ladder`)
+	f(head+"prompt: {turn: {text: What now?, content: prose}}", "own.yaml:2:43: prompt.turn.content: give either text or content")
 }
 
 func TestFilesMayNameNumbers(t *testing.T) {
@@ -140,7 +142,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte("name: a\nprompt: {turn: 'mix:1*5|2*zipf:s=1,max=9'}\nmedia: [{kind: audio, seconds: 3}]\n"))
-	f.Add([]byte("name: a\nprompt: {turn: 1}\ntools: {offer: [{name: x, result: 3, arguments: '{}'}]}\nvary: {prompt.turn.tokens: [1, 2]}\n"))
+	f.Add([]byte("name: a\nprompt: {turn: 1}\ntools: {offer: [{name: x, result: 3, arguments: '{}'}]}\nvary: [{prompt.turn.tokens: 1}, {prompt.turn.tokens: 2}]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
 			return

@@ -30,7 +30,7 @@ func NewSessions(seed uint64, f *File) *Sessions {
 	if f.Prompt.System.given() {
 		src := random.Derive(s.seed, labelSystem)
 		s.system = []message.Part{{
-			Role: message.System, Layer: message.LayerSystem, Generator: f.Prompt.System.Content,
+			Role: message.System, Layer: message.LayerSystem, Generator: f.Prompt.System.Content, Text: f.Prompt.System.Text,
 			Seed: src, Tokens: f.compiled.system.Int(random.Stream(src), 1),
 		}}
 	}
@@ -305,7 +305,7 @@ func (m *session) ask(at int64) Action {
 	var question message.Part
 	if k.hasTurn {
 		question = message.Part{
-			Layer: message.LayerTurn, Generator: f.Prompt.Turn.Content,
+			Layer: message.LayerTurn, Generator: f.Prompt.Turn.Content, Text: f.Prompt.Turn.Text,
 			Seed: random.Derive(m.seed, labelQuestion, t), Tokens: k.turn.Int(r, 1),
 		}
 	}
@@ -488,7 +488,7 @@ func (m *session) called(o Outcome) Action {
 	wait := nanoseconds(&k.toolDelays[m.tool], r)
 	for i := range calls {
 		m.parts = append(m.parts, message.Part{
-			Role: message.Tool, Layer: message.LayerTurn, Generator: spec.Result.Content, CallID: calls[i].ID,
+			Role: message.Tool, Layer: message.LayerTurn, Generator: spec.Result.Content, Text: spec.Result.Text, CallID: calls[i].ID,
 			Seed:   random.Derive(m.seed, labelResult, uint64(m.turn), uint64(m.call), uint64(i)),
 			Tokens: k.toolResults[m.tool].Int(r, 1),
 		})
@@ -530,7 +530,7 @@ func (m *session) fork(at int64, r *rand.Rand, question message.Part) Action {
 		b := branch{
 			session: m.number, turn: uint32(m.turn), name: f.Name,
 			question: message.Part{
-				Layer: message.LayerTurn, Generator: f.Fork.Turn.Content,
+				Layer: message.LayerTurn, Generator: f.Fork.Turn.Content, Text: f.Fork.Turn.Text,
 				Seed: random.Derive(m.seed, labelBranch, t, uint64(i)), Tokens: k.query.Int(r, 1),
 			},
 		}
@@ -599,7 +599,7 @@ func (m *session) joined(o Outcome) Action {
 		b := &m.branches[i]
 		if n := min(b.found, room); n > 0 && b.outcome.Status == record.OK {
 			m.parts = append(m.parts, message.Part{
-				Layer: message.LayerSession, Generator: f.Fork.Found.Content,
+				Layer: message.LayerSession, Generator: f.Fork.Found.Content, Text: f.Fork.Found.Text,
 				Seed: random.Derive(m.seed, labelFound, t, uint64(i)), Tokens: n,
 			})
 			room -= n
