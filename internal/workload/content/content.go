@@ -38,7 +38,7 @@ type Generator interface {
 	// allocated in steady use.
 	Append(dst []byte, seed uint64, tokens int, lang Lang) []byte
 	// BytesPerToken is the calibrated length of a token of this kind of text,
-	// in thousandths of a byte; see calibration for where it comes from.
+	// in thousandths of a byte; see calibrations for where it comes from.
 	BytesPerToken(lang Lang) int
 }
 
@@ -131,7 +131,7 @@ func (wordsGenerator) Append(dst []byte, seed uint64, tokens int, _ Lang) []byte
 	return appendWords(dst, seed, tokens)
 }
 
-func (wordsGenerator) BytesPerToken(Lang) int { return calibration[WordsName][English] }
+func (wordsGenerator) BytesPerToken(Lang) int { return calibrations[WordsName][English].mean }
 
 // document is a Generator made of one grammar for each language.
 type document struct {
@@ -173,7 +173,7 @@ var states = sync.Pool{New: func() any { return new(state) }}
 // maxBytes bounds one text: 2^20 tokens, four bytes each, are well below it.
 const maxBytes = 64 << 20
 
-func (d *document) BytesPerToken(lang Lang) int { return calibration[d.name][lang] }
+func (d *document) BytesPerToken(lang Lang) int { return calibrations[d.name][lang].mean }
 
 func (d *document) Append(dst []byte, seed uint64, tokens int, lang Lang) []byte {
 	return d.appendBytes(dst, seed, bytesOf(tokens, d.BytesPerToken(lang)), lang)

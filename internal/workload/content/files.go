@@ -242,7 +242,7 @@ type fileSet struct {
 
 // BytesPerToken is that of prose: what the user's documents are is not known. A
 // tokenizer, or a calibration against the server, knows better.
-func (f *fileSet) BytesPerToken(Lang) int { return calibration["prose"][English] }
+func (f *fileSet) BytesPerToken(Lang) int { return calibrations["prose"][English].mean }
 
 func (f *fileSet) Append(dst []byte, seed uint64, tokens int, lang Lang) []byte {
 	return f.appendBytes(dst, seed, bytesOf(tokens, f.BytesPerToken(lang)), lang)

@@ -15,7 +15,8 @@ import (
 //	name ~            the same, but no alternative comes twice before every other
 //	  text {rule} [a|b|] \n
 //
-// In braces: a rule; ^rule with its first letter capitalised; 2-5*rule several
+// In braces: a rule; ^rule with its first letter capitalised; &rule with "a" or
+// "an" before it; 2-5*rule several
 // times in a row; $rule expanded once per document and the same from then on;
 // =rule expanded anew, silently, for $rule; #2-90 a whole number, with .2 two
 // decimals, with , in groups of thousands, with ! padded by zeros; +name a
@@ -30,6 +31,7 @@ const (
 	opText    opKind = iota // append text
 	opRule                  // expand rule a
 	opUpper                 // expand rule a, first letter capitalised
+	opArticle               // expand rule a with "a" or "an" before it
 	opRepeat                // expand rule a lo..hi times
 	opOnce                  // expand rule a once per document
 	opAgain                 // expand rule a anew for opOnce, silently
@@ -250,6 +252,8 @@ func (c *compiler) brace(s string, builtins map[string]builtin) op {
 	switch s[0] {
 	case '^':
 		return op{kind: opUpper, a: c.rule(rest)}
+	case '&':
+		return op{kind: opArticle, a: c.rule(rest)}
 	case '$', '=':
 		a := c.rule(rest)
 		if r := &c.g.rules[a]; r.once < 0 {
@@ -485,6 +489,15 @@ func (s *state) run(dst []byte, seq []op) []byte {
 			dst = s.rule(dst, o.a)
 			if from < len(dst) && 'a' <= dst[from] && dst[from] <= 'z' {
 				dst[from] -= 'a' - 'A'
+			}
+		case opArticle:
+			from := len(dst) + 2
+			dst = append(dst, "a "...)
+			dst = s.rule(dst, o.a)
+			if from < len(dst) && strings.IndexByte("aeiouAEIOU", dst[from]) >= 0 {
+				dst = append(dst, 0)
+				copy(dst[from:], dst[from-1:])
+				dst[from-1] = 'n'
 			}
 		case opRepeat:
 			for n := s.between(o.lo, o.hi); n > 0; n-- {
