@@ -263,9 +263,12 @@ func (r *replica) run(ctx context.Context) {
 		late := r.srv.clock.Now() - int64(end)
 		r.end = end
 		r.engine.End(end, r.emit)
+		// Before any answer ends: who has the whole of one finds its tokens in the metrics.
+		r.publish()
 		if r.staged {
 			r.post(end)
 		}
+		r.settle()
 		for i, a := range r.ended {
 			if !r.staged {
 				r.out = a.finish(r.out)
@@ -273,7 +276,6 @@ func (r *replica) run(ctx context.Context) {
 			r.ended[i] = nil
 		}
 		r.ended = r.ended[:0]
-		r.settle()
 		r.log(late, r.srv.clock.Now()-int64(end))
 		start = end
 		if late > int64(behindLimit) {
@@ -375,8 +377,8 @@ func (r *replica) forget() {
 	}
 }
 
-// settle publishes the engine's state and the accounts that are complete.
-func (r *replica) settle() {
+// publish makes the engine's state and its counters known.
+func (r *replica) publish() {
 	l, c := r.engine.Load(), &r.engine.Counters
 	s := &r.state
 	s.running.Store(int64(l.Running))
@@ -388,6 +390,11 @@ func (r *replica) settle() {
 	s.steps.Store(c.Steps)
 	s.queries.Store(c.PrefixQueries)
 	s.hits.Store(c.PrefixHits)
+}
+
+// settle publishes the engine's state and the accounts that are complete.
+func (r *replica) settle() {
+	r.publish()
 	if len(r.closed) == 0 {
 		return
 	}
