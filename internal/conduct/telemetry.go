@@ -127,7 +127,7 @@ func (p *pages) find(ctx context.Context, c *clock.Clock) ([]telemetry.Target, *
 		}
 		found = d
 		for _, t := range d.Targets(cfg) {
-			if !slices.ContainsFunc(p.named, func(n telemetry.Target) bool { return n.URL == t.URL }) {
+			if !slices.ContainsFunc(p.named, func(n telemetry.Target) bool { return telemetry.SamePage(n.URL, t.URL) }) {
 				out = append(out, t)
 			}
 		}

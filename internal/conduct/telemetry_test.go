@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -41,7 +42,8 @@ func TestTelemetryIsKept(t *testing.T) {
 	}
 	g := res.Summary.Agreement
 	if g == nil || g.Attributable == nil || !*g.Attributable || *g.OutputTokens.Engine != *g.OutputTokens.Client || *g.PromptTokens.Engine != *g.PromptTokens.Client {
-		t.Errorf("agreement %+v, want the same tokens on both sides", g)
+		text, _ := json.Marshal(g)
+		t.Errorf("agreement %s, want the same tokens on both sides", text)
 	}
 	if d := res.Summary.Server[signal.RequestsRunning.String()]; d == nil || d.Mean == nil || *d.Mean <= 0 || *d.Mean > 4 {
 		t.Errorf("requests running %+v, want up to 4", d)

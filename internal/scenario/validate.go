@@ -475,8 +475,18 @@ func (v *validator) telemetry(d *Data) {
 			v.choice(at, p.URL, []string{Auto, None})
 			continue
 		}
+		if p.URL == "" && p.words() > 0 {
+			v.fail(strictyaml.Join(item("data.telemetry", i), "url"), "want the URL of the page, as in http://localhost:9400/metrics", "")
+			continue
+		}
 		v.url(at, p.URL, true)
 		v.page(path, p)
+		for j := range i {
+			if p.same(&d.Telemetry[j]) {
+				v.fail(at, fmt.Sprintf("the same page as %s, which would be counted twice: remove one", item("data.telemetry", j)), strictyaml.Quote(redact(p.URL)))
+				break
+			}
+		}
 	}
 	if t := d.TelemetryInterval; t < MinTelemetryInterval || t > MaxTelemetryInterval {
 		v.fail("data.telemetry-interval", fmt.Sprintf("want a duration from %s to %s",
@@ -489,6 +499,27 @@ func (v *validator) telemetry(d *Data) {
 			v.fail(path, "want the name of a file", `""`)
 		}
 	}
+}
+
+// same says whether two entries name one page, or ask a Prometheus for the same.
+func (p *Page) same(q *Page) bool {
+	return p.URL != Auto && p.place() == q.place() && (p.Kind == PagePrometheus) == (q.Kind == PagePrometheus) && maps.Equal(p.Match, q.Match)
+}
+
+// place is the page in one spelling: without a path it is /metrics.
+func (p *Page) place() string {
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return p.URL
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/metrics"
+	}
+	u.Host = strings.ToLower(u.Host)
+	if u.Port() == "" {
+		u.Host += map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	}
+	return u.String()
 }
 
 // words counts the fields beside the URL that say something.

@@ -384,3 +384,25 @@ func TestGateways(t *testing.T) {
 	x.known(r)
 	same(t, x.gateways, []string{"dynamo-worker"})
 }
+
+// TestSamePage: a page that was found is not read once more where it is named in other words.
+func TestSamePage(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"http://h:9400", "http://h:9400/metrics", true},
+		{"http://h:9400/", "http://H:9400/metrics/", true},
+		{"http://h", "http://h:80/metrics", true},
+		{"http://localhost:9400", "http://127.0.0.1:9400/metrics", true},
+		{"http://h:9400", "http://h:9401", false},
+		{"http://h:9400", "https://h:9400", false},
+		{"http://h:9400/metrics?a=1", "http://h:9400/metrics", false},
+		{"http://h:8000/metrics", "http://h:8000/v1/metrics", false},
+		{"http://localhost:9400", "http://localhost.example:9400", false},
+	} {
+		if got := SamePage(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s: %v", c.a, c.b, got)
+		}
+	}
+}

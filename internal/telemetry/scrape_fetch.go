@@ -184,6 +184,8 @@ func failureText(x *stream.Exchange) string {
 		return "nobody listens there"
 	case stream.FailTooLarge:
 		return "the answer is too large"
+	case stream.FailTotalTimeout:
+		return "no whole answer within " + time.Duration(x.End-x.Start).Round(time.Millisecond).String()
 	}
 	if x.Err == "" {
 		return x.Failure.String()
@@ -212,6 +214,25 @@ func SameOrigin(a, b string) bool {
 	x, errX := url.Parse(a)
 	y, errY := url.Parse(b)
 	return errX == nil && errY == nil && x.Host != "" && origin(x) == origin(y)
+}
+
+// SamePage says whether two URLs name one page: without a path that is /metrics, and
+// this machine is the same under its name and its address.
+func SamePage(a, b string) bool {
+	x, errX := url.Parse(a)
+	y, errY := url.Parse(b)
+	if errX != nil || errY != nil {
+		return a == b
+	}
+	for _, u := range []*url.URL{x, y} {
+		if u.Hostname() == "localhost" {
+			u.Host = strings.Replace(u.Host, "localhost", "127.0.0.1", 1)
+		}
+		if u.Path = strings.TrimRight(u.Path, "/"); u.Path == "" {
+			u.Path = "/metrics"
+		}
+	}
+	return origin(x) == origin(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
 }
 
 // origin returns scheme://host:port in one spelling.
