@@ -11,6 +11,7 @@ type grammar struct {
 	Report     reportCmd     `cmd:"" help:"The report of a saved run."`
 	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`
 	Twin       twinCmd       `cmd:"" help:"A simulated cluster."`
+	Workloads  workloadsCmd  `cmd:"" help:"Who the users are: the library of workloads, their shapes, their prompts."`
 	Trace      traceCmd      `cmd:"" help:"Traces and data sets: what is in them, and other forms of them."`
 	Schema     schemaCmd     `cmd:"" help:"The JSON Schema of the scenario file or of summary.json."`
 	Completion completionCmd `cmd:"" help:"The completion script of a shell."`

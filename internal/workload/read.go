@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +60,31 @@ func Lookup(name string, settings ...scenario.Setting) (*File, error) {
 		return nil, err
 	}
 	return Read(name+".yaml", data, nil, settings...)
+}
+
+// IsFile says whether a name is that of a user's own file, not of the library.
+func IsFile(name string) bool {
+	return name == "-" || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// Open returns the workload of a name: of the library, or of the user's own file
+// (IsFile), whose further files are relative to its folder. Check is that of
+// Around.
+func Open(name string, readFile func(path string) ([]byte, error), check func(generator string) error, settings ...scenario.Setting) (*File, error) {
+	if !IsFile(name) {
+		return Lookup(name, settings...)
+	}
+	data, err := readFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read workload: %w", err)
+	}
+	around := &Around{Check: check, ReadFile: func(p string) ([]byte, error) {
+		if !filepath.IsAbs(p) && name != "-" {
+			p = filepath.Join(filepath.Dir(name), p)
+		}
+		return readFile(p)
+	}}
+	return Read(name, data, around, settings...)
 }
 
 // Bounds on what a file may ask for, far above any use: more is a slip, and

@@ -3,9 +3,11 @@ package workload
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
+	"plimsoll/internal/message"
 	"plimsoll/internal/random"
 	"plimsoll/internal/scenario"
 )
@@ -69,6 +71,47 @@ func TestErrorsOfFiles(t *testing.T) {
 		`own.yaml:3:51: vary[2]: prompt.tern: unknown field: want one of system, group, session, turn`)
 	f(head+turn+"vary: [{vary: 5}]", `own.yaml:3:15: vary[0].vary: a rung cannot change the ladder`)
 	f(head+"prompt: {turn: {text: What now?, content: prose}}", "own.yaml:2:43: prompt.turn.content: give either text or content")
+}
+
+// The example of the manual is a workload.
+func TestExampleOfTheManual(t *testing.T) {
+	page, err := os.ReadFile("../../docs/workload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(page), "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatal("the manual has no example")
+	}
+	f, err := Read("workload.md", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSessions(1, f)
+	if got := s.Needs(); got != NeedText|NeedTools|NeedCancel {
+		t.Errorf("it needs %s", got)
+	}
+	calls := 0
+	for n := range uint64(100) {
+		for _, g := range carryOut(t, s.Session(0, n), 0, 100, saying) {
+			for _, p := range g.parts {
+				if p.Role == message.Tool {
+					calls++
+				}
+			}
+		}
+	}
+	if calls == 0 {
+		t.Error("no tool was called")
+	}
+	for _, name := range Names() {
+		if family, _, _ := strings.Cut(name, "/"); family == "legal" || family == "finance" || family == "research" {
+			if !strings.Contains(string(page), "| "+name+" |") {
+				t.Errorf("the manual does not list %s", name)
+			}
+		}
+	}
 }
 
 func TestFilesMayNameNumbers(t *testing.T) {

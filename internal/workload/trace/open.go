@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +21,6 @@ const (
 	maxLine = 64 << 20
 	// sniffed is how much of a file is looked at to find its format.
 	sniffed = 256 << 10
-	// lookEvery is how many rows pass between two looks at Options.Done.
-	lookEvery = 1024
 	// examples is how many lines are named for each kind of problem.
 	examples = 5
 )
@@ -52,7 +49,6 @@ type Reader struct {
 	closers []io.Closer
 	pending []Record
 	read    int
-	looks   int
 
 	// fractions counts times that are written with a point, sizes what block sizes
 	// rows with hashes would fit.
@@ -202,13 +198,6 @@ func (r *Reader) Next() (Record, error) {
 		return Record{}, io.EOF
 	}
 	for len(r.pending) == 0 {
-		if r.looks++; r.looks%lookEvery == 0 {
-			select {
-			case <-r.opts.Done:
-				return Record{}, fmt.Errorf("read trace %s: %w", r.base(), context.Canceled)
-			default:
-			}
-		}
 		err := r.src.next(r)
 		switch {
 		case err == nil || errors.Is(err, errSkip):

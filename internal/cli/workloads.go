@@ -1,0 +1,442 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/random"
+	"plimsoll/internal/report"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/strictyaml"
+	"plimsoll/internal/twin"
+	"plimsoll/internal/workload"
+	"plimsoll/internal/workload/content"
+)
+
+type workloadsCmd struct {
+	List    workloadsListCmd    `cmd:"" help:"The workloads of the library."`
+	Show    workloadsShowCmd    `cmd:"" help:"What a workload says, and the shape of what it loads; of two, over each other."`
+	Preview workloadsPreviewCmd `cmd:"" help:"The prompts of a session, as they would be sent."`
+}
+
+// setFlag replaces fields of a workload.
+type setFlag struct {
+	Set []string `name:"set" sep:"none" placeholder:"PATH=VALUE" help:"Set a field of the workload, as prompt.turn.tokens=400; may be repeated."`
+}
+
+// open returns a workload and what renders its text.
+func (c *setFlag) open(a *app, name string) (*workload.File, *content.Renderer, error) {
+	settings := make([]scenario.Setting, 0, len(c.Set))
+	for _, s := range c.Set {
+		path, value, ok := strings.Cut(s, "=")
+		if !ok || strings.TrimSpace(path) == "" {
+			return nil, nil, fmt.Errorf("--set %s: want PATH=VALUE, as in --set prompt.turn.tokens=400", strictyaml.Quote(s))
+		}
+		settings = append(settings, scenario.Setting{Path: strings.TrimSpace(path), Value: value, Origin: "--set"})
+	}
+	r := new(content.Renderer)
+	if workload.IsFile(name) && name != "-" {
+		files, err := content.OpenFiles(a.env.path(filepath.Dir(name)))
+		if err != nil {
+			return nil, nil, err
+		}
+		defer files.Close() // what is loaded stays
+		r.Files = files
+	}
+	f, err := workload.Open(name, a.env.readFile, r.Check, settings...)
+	return f, r, err
+}
+
+type workloadsListCmd struct{ outputFlag }
+
+func (*workloadsListCmd) Help() string {
+	return "The industry workloads emulate users; the families gpu-hbm, architecture, kv and fabric are probes that isolate a part of the stack. Each is a file that plimsoll workloads show prints; your own are files of the same form."
+}
+
+func (*workloadsListCmd) Examples() []string { return []string{"plimsoll workloads list"} }
+
+// listed is a workload in a list.
+type listed struct {
+	Name     string   `json:"name"`
+	About    string   `json:"about"`
+	Stresses []string `json:"stresses"`
+	Arrival  string   `json:"arrival"`
+	Rungs    int      `json:"rungs"`
+}
+
+func (c *workloadsListCmd) Run(a *app) error {
+	var all []listed
+	for _, name := range workload.Names() {
+		f, err := workload.Lookup(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, listed{f.Name, f.About, f.Stresses, f.Arrival, len(f.Vary)})
+	}
+	if c.Output == "json" {
+		return a.printJSON(map[string]any{"schema": "plimsoll.workloads/1", "workloads": all})
+	}
+	w := a.env.Stdout
+	// Industries first, then the probes.
+	probes := []string{"gpu-hbm", "architecture", "kv", "fabric"}
+	slices.SortStableFunc(all, func(x, y listed) int {
+		rank := func(n string) int {
+			family, _, _ := strings.Cut(n, "/")
+			return slices.Index(probes, family)
+		}
+		return rank(x.Name) - rank(y.Name)
+	})
+	for _, l := range all {
+		fmt.Fprintf(w, "%s\n", l.Name)
+		stresses := "Stresses " + strings.Join(l.Stresses, ", ") + "."
+		for _, line := range report.Wrap(l.About+" "+stresses, report.Width-4) {
+			fmt.Fprintf(w, "   %s\n", line)
+		}
+	}
+	return nil
+}
+
+type workloadsShowCmd struct {
+	Names []string `arg:"" name:"name" help:"A workload of the library, or a file of your own (.yaml). Two are laid over each other."`
+	Model string   `name:"model" default:"llama-3.1-8b" placeholder:"NAME" help:"The model whose arithmetic and memory make the shape, as plimsoll twin list models has them."`
+	setFlag
+	outputFlag
+}
+
+func (*workloadsShowCmd) Help() string {
+	return "The shape is worked out of what the workload draws and of the model, without a server: how much prefill, decoding, memory, network and urgency there is, and whether the parts that the file claims to stress are stressed. On the radar each axis is logarithmic: its middle is a plain question of 100 tokens in and out, its end a thousand times that."
+}
+
+func (*workloadsShowCmd) Examples() []string {
+	return []string{
+		"plimsoll workloads show legal/contract-review",
+		"plimsoll workloads show legal/contract-review finance/strategy-simulation",
+		"plimsoll workloads show my.yaml --model llama-3.1-70b --output json",
+	}
+}
+
+func (c *workloadsShowCmd) Run(a *app) error {
+	if len(c.Names) > 2 {
+		return usagef("workloads show: want one or two workloads, got %d", len(c.Names))
+	}
+	m, err := twin.Builtin().Model(c.Model)
+	if err != nil {
+		return usagef("workloads show: --model: %w", err)
+	}
+	facts := m.Facts("")
+	var files []*workload.File
+	var shapes []*workload.Shape
+	for _, name := range c.Names {
+		f, _, err := c.open(a, name)
+		if err != nil {
+			return usagef("workloads show: %w", err)
+		}
+		files = append(files, f)
+		shapes = append(shapes, workload.ShapeOf(f, facts))
+	}
+	if c.Output == "json" {
+		return a.printJSON(map[string]any{"schema": "plimsoll.shape/1", "shapes": shapes})
+	}
+	w := a.env.Stdout
+	if len(files) == 1 {
+		for _, l := range report.Wrap(files[0].About, report.Width-1) {
+			fmt.Fprintln(w, l)
+		}
+		data, err := workload.Source(c.Names[0])
+		if err == nil {
+			fmt.Fprintf(w, "\n%s", indent(data))
+		}
+	}
+	row := func(what string, of func(*workload.Shape) string) {
+		line := fmt.Sprintf("%-26s", what)
+		for _, s := range shapes {
+			line += fmt.Sprintf("%26s", of(s))
+		}
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintf(w, "\nShape on %s, of %d drawn sessions\n", facts.Name, shapes[0].Sessions)
+	if len(shapes) == 2 {
+		row("", func(s *workload.Shape) string { return tail(s.Workload, 24) })
+	}
+	tokens := func(x workload.Spread) string {
+		return fmt.Sprintf("%s (p95 %s)", report.Count(int64(x.Mean+0.5)), report.Count(int64(x.P95+0.5)))
+	}
+	row("requests a session", func(s *workload.Shape) string {
+		return fmt.Sprintf("%.1f (p95 %.0f)", s.RequestsPerSession.Mean, s.RequestsPerSession.P95)
+	})
+	row("prompt tokens", func(s *workload.Shape) string { return tokens(s.Prompt) })
+	row("of them new", func(s *workload.Shape) string { return tokens(s.New) })
+	row("reused at best", func(s *workload.Shape) string { return fmt.Sprintf("%.1f %%", 100*s.Reuse) })
+	row("output tokens", func(s *workload.Shape) string { return tokens(s.Output) })
+	row("context of a session", func(s *workload.Shape) string { return tokens(s.Context) })
+	row("prefill a request", func(s *workload.Shape) string { return scaled(s.PrefillFLOPs) + "FLOP" })
+	row("decoding moves", func(s *workload.Shape) string { return scaled(s.DecodeBytes) + "B" })
+	row("keys and values a session", func(s *workload.Shape) string { return scaled(s.KVBytes.Mean) + "B" })
+	row("on the wire a request", func(s *workload.Shape) string { return scaled(s.WireBytes) + "B" })
+	row("requests of a user", func(s *workload.Shape) string { return fmt.Sprintf("%.3g/s", s.RequestsPerS) })
+	row("limit of ttft", func(s *workload.Shape) string { return report.Seconds(s.TTFTLimit) })
+	fmt.Fprintln(w)
+	for _, l := range radar(shapes...) {
+		fmt.Fprintln(w, l)
+	}
+	for i, s := range shapes {
+		fmt.Fprintf(w, "%s %s\n", []string{"#", "o"}[i], s.Workload)
+		for _, ax := range s.Axes {
+			claim := ""
+			switch {
+			case ax.Declared && ax.Score >= workload.Stressed:
+				claim = "stressed, as it says"
+			case ax.Declared:
+				claim = "it says stressed, and is less than ten times a plain question"
+			case ax.Score >= workload.Stressed:
+				claim = "much, though not what it is for"
+			}
+			line := fmt.Sprintf("  %-10s %-10s %s", ax.Name, strings.Repeat("=", int(ax.Score*10+0.5)), claim)
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+		}
+	}
+	if len(files) == 1 && len(files[0].Vary) > 0 {
+		fmt.Fprintf(w, "The shape is that of the file; %d rungs vary it.\n", len(files[0].Vary))
+	}
+	return nil
+}
+
+// indent sets a text off.
+func indent(data []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(string(data)) {
+		// A long sentence was shown above already.
+		if strings.HasPrefix(line, "about:") {
+			continue
+		}
+		b.WriteString("  " + line)
+	}
+	return b.String()
+}
+
+// tail keeps the end of a long name.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "…" + s[len(s)-n+1:]
+}
+
+// scaled writes a number with the prefix of its power of a thousand.
+func scaled(x float64) string {
+	for _, p := range []string{"", "k", "M", "G", "T", "P"} {
+		if x < 999.5 {
+			return fmt.Sprintf("%.3g %s", x, p)
+		}
+		x /= 1000
+	}
+	return fmt.Sprintf("%.3g E", x)
+}
+
+type workloadsPreviewCmd struct {
+	Name    string `arg:"" help:"A workload of the library, or a file of your own (.yaml)."`
+	Session uint64 `name:"session" placeholder:"N" help:"Which session (default 0)."`
+	Turns   int    `name:"turns" default:"2" placeholder:"N" help:"How many of its turns."`
+	Seed    uint64 `name:"seed" default:"1" placeholder:"N" help:"The seed of the run."`
+	Full    bool   `name:"full" help:"Whole texts, not their beginnings."`
+	setFlag
+	outputFlag
+}
+
+func (*workloadsPreviewCmd) Help() string {
+	return "Nothing is sent. Where the server's own answer would come back as history, a note stands for it. In front of each part are its role and the layer that it belongs to: system (everybody's), group, session (one user's), turn (new), history."
+}
+
+func (*workloadsPreviewCmd) Examples() []string {
+	return []string{
+		"plimsoll workloads preview legal/contract-review",
+		"plimsoll workloads preview research/citation-expansion --turns 1 --full",
+	}
+}
+
+// previewed is a request in JSON.
+type previewed struct {
+	Session   uint64          `json:"session"`
+	Turn      uint32          `json:"turn"`
+	Branch    bool            `json:"branch"`
+	DueS      float64         `json:"due_s"`
+	SearchS   *float64        `json:"retrieval_s"`
+	MaxTokens int             `json:"max_tokens"`
+	Exact     bool            `json:"exact"`
+	Prompt    int             `json:"prompt_tokens"`
+	Parts     []previewedPart `json:"parts"`
+}
+
+type previewedPart struct {
+	Role      string `json:"role"`
+	Layer     string `json:"layer"`
+	Generator string `json:"generator,omitempty"`
+	Tokens    int    `json:"tokens"`
+	Text      string `json:"text"`
+}
+
+var layerNames = map[message.Layer]string{
+	message.LayerTurn: "turn", message.LayerSystem: "system", message.LayerGroup: "group", message.LayerSession: "session", message.LayerHistory: "history",
+}
+
+// previewRequests bounds what a preview makes.
+const previewRequests = 200
+
+func (c *workloadsPreviewCmd) Run(a *app) error {
+	if c.Turns < 1 {
+		return usagef("workloads preview: --turns %d: want at least 1", c.Turns)
+	}
+	f, r, err := c.open(a, c.Name)
+	if err != nil {
+		return usagef("workloads preview: %w", err)
+	}
+	p := previewer{render: r, turns: uint32(c.Turns)}
+	m := workload.NewSessions(c.Seed, f).Session(0, c.Session)
+	for action := m.Start(0); ; {
+		next, ok := p.step(m, action)
+		if !ok {
+			break
+		}
+		action = next
+	}
+	if p.full {
+		return errors.New("workloads preview: too many requests: ask for fewer --turns")
+	}
+	if c.Output == "json" {
+		return a.printJSON(map[string]any{"schema": "plimsoll.preview/1", "workload": f.Name, "requests": p.out})
+	}
+	w := a.env.Stdout
+	for i, q := range p.out {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		what := fmt.Sprintf("turn %d", q.Turn)
+		if q.Branch {
+			what += ", branch"
+		}
+		limit := "as long as the server likes"
+		if q.MaxTokens > 0 {
+			limit = fmt.Sprintf("at most %d tokens", q.MaxTokens)
+			if q.Exact {
+				limit = fmt.Sprintf("exactly %d tokens", q.MaxTokens)
+			}
+		}
+		fmt.Fprintf(w, "== session %d, %s: %s tokens, answered with %s\n", q.Session, what, report.Count(int64(q.Prompt)), limit)
+		if q.SearchS != nil {
+			fmt.Fprintf(w, "-- after a search of %s\n", report.Seconds(*q.SearchS))
+		}
+		for _, part := range q.Parts {
+			of := ""
+			if part.Generator != "" {
+				of = ", " + part.Generator
+			}
+			fmt.Fprintf(w, "-- %s, %s layer, %d tokens%s\n", part.Role, part.Layer, part.Tokens, of)
+			text := part.Text
+			if !c.Full {
+				text = beginning(text)
+			}
+			for par := range strings.SplitSeq(text, "\n") {
+				for _, line := range report.Wrap(par, report.Width-1) {
+					fmt.Fprintln(w, line)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// beginning cuts a text to what a person looks at.
+func beginning(text string) string {
+	const most = 240
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	runes := []rune(text)
+	return string(runes[:most]) + " […]"
+}
+
+// previewer is a driver that answers every request with a note.
+type previewer struct {
+	render *content.Renderer
+	turns  uint32
+	out    []previewed
+	full   bool
+}
+
+// step carries out one action and returns the next, false at the end.
+func (p *previewer) step(m workload.Machine, a workload.Action) (workload.Action, bool) {
+	if a.Kind == workload.End || a.Turn >= p.turns && a.Kind != workload.Wait {
+		return a, false
+	}
+	if len(p.out) >= previewRequests {
+		p.full = true
+		return a, false
+	}
+	switch a.Kind {
+	case workload.Send:
+		o := p.request(&a, false)
+		return m.Done(o.Ended, o), true
+	case workload.Fork:
+		var all workload.Outcome
+		for _, b := range slices.Clone(a.Branches) {
+			action := b.Start(a.At)
+			o := p.request(&action, true)
+			b.Done(o.Ended, o)
+			all.Ended = max(all.Ended, o.Ended)
+		}
+		return m.Done(all.Ended, all), true
+	default:
+		return m.Done(a.At, workload.Outcome{}), true
+	}
+}
+
+// request keeps one request, and answers it after a second.
+func (p *previewer) request(a *workload.Action, branch bool) workload.Outcome {
+	q := previewed{
+		Session: a.Session, Turn: a.Turn, Branch: branch, DueS: float64(a.At) / 1e9,
+		MaxTokens: a.Request.MaxTokens, Exact: a.Request.Exact, Prompt: a.Request.PromptTokens(),
+	}
+	end := a.At + 1e9
+	if s := a.Retrieval; s != nil {
+		d := float64(s.Duration) / 1e9
+		if q.SearchS = &d; s.URL != "" {
+			q.SearchS = nil
+		}
+		end += s.Duration
+	}
+	for i := range a.Request.Parts {
+		part := &a.Request.Parts[i]
+		shown := previewedPart{Role: part.Role.String(), Layer: layerNames[part.Layer], Generator: part.Generator, Tokens: part.Tokens}
+		switch {
+		case part.Media != nil:
+			shown.Text = fmt.Sprintf("[%s of %d x %d pixels, seed %x]", part.Media.Kind, part.Media.Width, part.Media.Height, part.Media.Seed)
+			if part.Media.Kind == message.Audio {
+				shown.Text = fmt.Sprintf("[%s of %g s, seed %x]", part.Media.Kind, part.Media.Seconds, part.Media.Seed)
+			}
+		case len(part.Calls) > 0:
+			shown.Generator = ""
+			shown.Text = part.Text
+			for _, call := range part.Calls {
+				shown.Text += fmt.Sprintf("[calls %s(%s)]", call.Name, call.Arguments)
+			}
+		case part.Text != "":
+			shown.Generator, shown.Text = "", part.Text
+		default:
+			shown.Text = string(p.render.AppendText(nil, part))
+		}
+		q.Parts = append(q.Parts, shown)
+	}
+	p.out = append(p.out, q)
+	o := workload.Outcome{OutputTokens: int32(a.Request.MaxTokens), ReasoningTokens: int32(a.Request.ReasoningTokens), Ended: end}
+	o.Text = fmt.Sprintf("[the server's answer to turn %d]", a.Turn)
+	if branch {
+		// Each branch's answer is its own.
+		o.Text = fmt.Sprintf("[the server's answer to a branch of turn %d, %04x]", a.Turn, random.Derive(a.Request.Parts[len(a.Request.Parts)-1].Seed)&0xffff)
+	}
+	return o
+}
