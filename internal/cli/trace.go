@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +33,9 @@ type readFlags struct {
 	Seed     uint64            `name:"seed" placeholder:"N" help:"Of formats that are models of users, not logs (ServeGen)."`
 }
 
-func (f *readFlags) options() trace.Options {
+func (f *readFlags) options(a *app) trace.Options {
 	return trace.Options{
+		Done:   a.ctx.Done(),
 		Format: f.Format, TimeUnit: trace.Unit(f.TimeUnit), BlockTokens: f.Block, Columns: f.Column, Turns: f.Turns, KeepZeroOutput: f.KeepZero, Seed: f.Seed,
 	}
 }
@@ -57,7 +59,7 @@ func (*traceInspectCmd) Examples() []string {
 }
 
 func (c *traceInspectCmd) Run(a *app) error {
-	opts := c.options()
+	opts := c.options(a)
 	opts.OnBadRow = trace.Skip
 	var s *trace.Summary
 	var err error
@@ -114,7 +116,7 @@ func (*traceConvertCmd) Examples() []string {
 }
 
 func (c *traceConvertCmd) Run(a *app) (err error) {
-	opts := c.options()
+	opts := c.options(a)
 	opts.OnBadRow = trace.Policy(c.OnBadRow)
 	if c.Limit < 0 {
 		return usagef("trace convert: --limit %d: want at least 1", c.Limit)
@@ -126,15 +128,11 @@ func (c *traceConvertCmd) Run(a *app) (err error) {
 		if errIn == nil && errOut == nil && os.SameFile(in, out) {
 			return usagef("trace convert: --out %s is the file that is read", c.Out)
 		}
-		f, err := os.Create(a.env.path(c.Out))
-		if err != nil {
-			return usagef("trace convert: %w", err)
+		f, finish, ferr := create(a.env.path(c.Out))
+		if ferr != nil {
+			return usagef("trace convert: %w", ferr)
 		}
-		defer func() {
-			if cerr := f.Close(); err == nil && cerr != nil {
-				err = cerr
-			}
-		}()
+		defer func() { err = finish(err) }()
 		w = f
 	}
 	done, err := trace.Convert(w, a.env.path(c.File), c.To, opts, trace.Selection{From: c.From, To: c.Until, Spread: c.Spread, Limit: c.Limit})
@@ -150,6 +148,38 @@ func (c *traceConvertCmd) Run(a *app) (err error) {
 		say("notice: " + n)
 	}
 	return nil
+}
+
+// create opens a file for writing. It is written aside and moved into place by
+// finish, unless that is given an error, so that what was there is not lost to a
+// command that fails. What is no regular file, such as a pipe, is written to.
+func create(name string) (w io.Writer, finish func(error) error, err error) {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		return f, func(err error) error { return errors.Join(err, f.Close()) }, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".trace-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func(err error) error {
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil {
+			err = os.Chmod(f.Name(), 0o644)
+		}
+		if err == nil {
+			err = os.Rename(f.Name(), name)
+		}
+		if err != nil {
+			os.Remove(f.Name())
+		}
+		return err
+	}, nil
 }
 
 type traceFormatsCmd struct{ outputFlag }

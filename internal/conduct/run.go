@@ -256,8 +256,8 @@ func (k *keeper) Record(r *record.Request) {
 		c.Message = k.access.Redact(r.Message)
 		r = &c
 	}
-	if k.counter != nil && !k.scenario.Data.SaveText {
-		// Answers were kept to be counted.
+	if !k.scenario.Data.SaveText && (len(r.Text) > 0 || r.ReasoningText != "" || r.RefusalText != "") {
+		// Answers were kept to be counted, or to come back as history.
 		c = *r
 		c.Text, c.ReasoningText, c.RefusalText = nil, "", ""
 		r = &c

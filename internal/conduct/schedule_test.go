@@ -33,6 +33,7 @@ type moment struct {
 	Phase, Status                string
 	Scheduled, Start, First, End int64
 	CapWait                      int64
+	SearchStart, SearchEnd       int64
 	AskedPrompt, AskedOutput     int32
 }
 
@@ -47,7 +48,7 @@ func (d *diary) note(r *record.Request) {
 	defer d.mu.Unlock()
 	d.all = append(d.all, moment{
 		r.Step, r.User, r.Session, r.Turn, r.Phase.String(), r.Status.String(),
-		r.Scheduled, r.Start, r.FirstToken, r.End, r.CapWait, r.AskedPrompt, r.AskedOutput,
+		r.Scheduled, r.Start, r.FirstToken, r.End, r.CapWait, r.RetrievalStart, r.RetrievalEnd, r.AskedPrompt, r.AskedOutput,
 	})
 }
 
@@ -55,14 +56,14 @@ func (d *diary) note(r *record.Request) {
 func (d *diary) settle(starts []int64) []moment {
 	for i := range d.all {
 		m := &d.all[i]
-		for _, t := range []*int64{&m.Scheduled, &m.Start, &m.First, &m.End} {
+		for _, t := range []*int64{&m.Scheduled, &m.Start, &m.First, &m.End, &m.SearchStart, &m.SearchEnd} {
 			if *t != record.Unset {
 				*t -= starts[m.Step]
 			}
 		}
 	}
 	slices.SortFunc(d.all, func(a, b moment) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Scheduled, b.Scheduled), cmp.Compare(a.User, b.User))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Scheduled, b.Scheduled), cmp.Compare(a.User, b.User), cmp.Compare(a.Session, b.Session), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.AskedPrompt, b.AskedPrompt))
 	})
 	return d.all
 }
@@ -86,81 +87,11 @@ type outline struct {
 // and the twin in virtual time with steps of 150 ms and an engine for each
 // request, make the same schedule to the nanosecond.
 func TestLoadAndTwinMakeOneSchedule(t *testing.T) {
-	const step = 150 * time.Millisecond
 	f := func(name string, think time.Duration, slots int, steps ...load.Step) {
 		t.Helper()
-		users := &workload.Synthetic{
+		sameSchedule(t, name, &workload.Synthetic{
 			Seed: 7, Prompt: random.Dist{Kind: random.Uniform, A: 8, B: 60}, Output: random.Dist{A: 2}, Exact: true, Think: think,
-		}
-		var want, got []moment
-		var wantSteps, gotSteps []outline
-		synctest.Test(t, func(t *testing.T) {
-			l := memconn.Listen("server:80")
-			token := func(text, rest string) string {
-				return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n%s", text, rest)
-			}
-			at := step.Seconds() * 1e3
-			answer := play.Response{
-				Status: 200, Headers: [][2]string{{"Content-Type", "text/event-stream"}}, Framing: "chunked",
-				Writes: []play.Write{
-					{At: at, Text: token("one", "")},
-					{At: 2 * at, Text: token(" two", "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n"+
-						"data: {\"object\":\"chat.completion.chunk\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"total_tokens\":9}}\n\ndata: [DONE]\n\n")},
-				},
-			}
-			answer.End.How, answer.End.At = "eof", 2*at
-			script := &play.Script{Format: "llm-play/1", Responses: []play.Response{answer}}
-			script.Request.Path = "/v1/chat/completions"
-			server := play.Serve(l, script)
-			defer server.Close()
-			c := clock.NewFake()
-			d := new(loadDiary)
-			cfg := load.Config{
-				Clock: c, Stream: stream.Config{Now: c.Now, Start: c.Start(), Dial: l.Dial}, URLs: []string{server.URL()}, API: dialect.OpenAIChat,
-				Options: dialect.Options{Model: "m", Stream: true, Usage: true, IgnoreEOS: true},
-				Seed:    7, Population: users, Renderer: workload.Words{}, Steps: steps, MaxInFlight: slots, Sink: d,
-			}
-			res, err := load.Run(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var starts []int64
-			for _, s := range res.Steps {
-				starts = append(starts, s.Start)
-				wantSteps = append(wantSteps, outline{s.SteadyStart - s.Start, s.SteadyEnd - s.Start, s.End - s.Start, s.Scheduled, s.Steady, s.Complete})
-			}
-			want = d.settle(starts)
-		})
-		cluster, err := twin.NewCluster(twin.ClusterConfig{Step: step, Replicas: 200})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := new(twinDiary)
-		cfg := &twin.PredictConfig{
-			Cluster: cluster, Router: "least-loaded", Seed: 7, Population: users, MaxInFlight: slots, Stream: true, Exact: true, Sink: d,
-		}
-		for _, s := range steps {
-			cfg.Steps = append(cfg.Steps, twin.Step(s))
-		}
-		p, err := twin.Predict(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var starts []int64
-		for _, s := range p.Steps {
-			starts = append(starts, s.Start)
-			gotSteps = append(gotSteps, outline{s.SteadyStart - s.Start, s.SteadyEnd - s.Start, s.End - s.Start, s.Scheduled, s.Steady, s.Complete})
-		}
-		got = d.settle(starts)
-		if len(want) == 0 {
-			t.Fatalf("%s: nothing was sent", name)
-		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: schedule (-load +twin):\n%s", name, diff)
-		}
-		if diff := gocmp.Diff(wantSteps, gotSteps); diff != "" {
-			t.Errorf("%s: steps (-load +twin):\n%s", name, diff)
-		}
+		}, slots, steps...)
 	}
 	ms := time.Millisecond
 	// Numbers of requests are multiples of the users: who of several that are ready
@@ -183,4 +114,80 @@ func TestLoadAndTwinMakeOneSchedule(t *testing.T) {
 	f("one step after another", 0, 0,
 		load.Step{Users: 2, Requests: 4, Drain: time.Minute}, load.Step{Rate: 10, Arrival: "poisson", Requests: 6, Drain: time.Minute},
 		load.Step{Users: 3, Warmup: 100 * ms, Duration: 700 * ms, Drain: time.Second})
+}
+
+// sameSchedule fails when the two do not make the same schedule of a population.
+func sameSchedule(t *testing.T, name string, users load.Population, slots int, steps ...load.Step) []moment {
+	t.Helper()
+	const step = 150 * time.Millisecond
+	var want, got []moment
+	var wantSteps, gotSteps []outline
+	synctest.Test(t, func(t *testing.T) {
+		l := memconn.Listen("server:80")
+		token := func(text, rest string) string {
+			return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n%s", text, rest)
+		}
+		at := step.Seconds() * 1e3
+		answer := play.Response{
+			Status: 200, Headers: [][2]string{{"Content-Type", "text/event-stream"}}, Framing: "chunked",
+			Writes: []play.Write{
+				{At: at, Text: token("one", "")},
+				{At: 2 * at, Text: token(" two", "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n"+
+					"data: {\"object\":\"chat.completion.chunk\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"total_tokens\":9}}\n\ndata: [DONE]\n\n")},
+			},
+		}
+		answer.End.How, answer.End.At = "eof", 2*at
+		script := &play.Script{Format: "llm-play/1", Responses: []play.Response{answer}}
+		script.Request.Path = "/v1/chat/completions"
+		server := play.Serve(l, script)
+		defer server.Close()
+		c := clock.NewFake()
+		d := new(loadDiary)
+		cfg := load.Config{
+			Clock: c, Stream: stream.Config{Now: c.Now, Start: c.Start(), Dial: l.Dial}, URLs: []string{server.URL()}, API: dialect.OpenAIChat,
+			Options: dialect.Options{Model: "m", Stream: true, Usage: true, IgnoreEOS: true},
+			Seed:    7, Population: users, Renderer: workload.Words{}, Steps: steps, MaxInFlight: slots, Sink: d,
+		}
+		res, err := load.Run(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var starts []int64
+		for _, s := range res.Steps {
+			starts = append(starts, s.Start)
+			wantSteps = append(wantSteps, outline{s.SteadyStart - s.Start, s.SteadyEnd - s.Start, s.End - s.Start, s.Scheduled, s.Steady, s.Complete})
+		}
+		want = d.settle(starts)
+	})
+	cluster, err := twin.NewCluster(twin.ClusterConfig{Step: step, Replicas: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(twinDiary)
+	cfg := &twin.PredictConfig{
+		Cluster: cluster, Router: "round-robin", Seed: 7, Population: users, MaxInFlight: slots, Stream: true, Exact: true, Sink: d,
+	}
+	for _, s := range steps {
+		cfg.Steps = append(cfg.Steps, twin.Step(s))
+	}
+	p, err := twin.Predict(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []int64
+	for _, s := range p.Steps {
+		starts = append(starts, s.Start)
+		gotSteps = append(gotSteps, outline{s.SteadyStart - s.Start, s.SteadyEnd - s.Start, s.End - s.Start, s.Scheduled, s.Steady, s.Complete})
+	}
+	got = d.settle(starts)
+	if len(want) == 0 {
+		t.Fatalf("%s: nothing was sent", name)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: schedule (-load +twin):\n%s", name, diff)
+	}
+	if diff := gocmp.Diff(wantSteps, gotSteps); diff != "" {
+		t.Errorf("%s: steps (-load +twin):\n%s", name, diff)
+	}
+	return got
 }

@@ -18,7 +18,7 @@ type Live struct {
 	ok, failed, cancelled, incompl atomic.Int64
 	byKind                         [errorKinds]atomic.Int64
 	outputTokens, promptTokens     atomic.Int64
-	users                          atomic.Int64
+	users, sessions                atomic.Int64
 	step                           atomic.Int64
 	client                         atomic.Pointer[stream.Client]
 }
@@ -40,6 +40,9 @@ type Snapshot struct {
 	OutputTokens, PromptTokens int64
 	// Users is the number of users at work, or of sessions in an open loop.
 	Users int64
+	// Sessions is the number of sessions between their first request and the end of
+	// their last.
+	Sessions int64
 	// Step is the index of the step under way.
 	Step int64
 	// OpenConnections is the number of connections open now, idle ones included.
@@ -55,7 +58,7 @@ func (l *Live) Snapshot() Snapshot {
 		Scheduled: l.scheduled.Load(), Sent: l.sent.Load(), InFlight: l.inFlight.Load(),
 		OK: l.ok.Load(), Failed: l.failed.Load(), Cancelled: l.cancelled.Load(), Incomplete: l.incompl.Load(),
 		OutputTokens: l.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
-		Users: l.users.Load(), Step: l.step.Load(),
+		Users: l.users.Load(), Sessions: l.sessions.Load(), Step: l.step.Load(),
 	}
 	s.OpenConnections = l.OpenConnections()
 	for i := range s.ByKind {

@@ -64,6 +64,9 @@ func (m *scriptedMachine) next(now int64) workload.Action {
 	a := m.do[m.at]
 	m.at++
 	a.At += now
+	if a.CancelAt > 0 {
+		a.CancelAt += now
+	}
 	a.Turn, a.Session, a.Workload = uint32(m.at), m.id, "scripted"
 	if a.Kind == workload.Send {
 		a.Request = &message.Request{Parts: []message.Part{{Text: "hello"}}, MaxTokens: 5}

@@ -35,10 +35,20 @@ type job struct {
 	phase   record.Phase
 	user    uint32
 	id      uint64
+	// at is when the session arrived; own says that its request waits for its slot
+	// itself.
+	at  int64
+	own bool
 	// waited is the time that the dispatcher spent waiting for a slot for this
 	// request, slot whether it got one, crowded whether there was no worker.
 	waited        int64
 	slot, crowded bool
+}
+
+// direct says whether the session begins with a request that is due as it arrives.
+func (j *job) direct() bool {
+	a := &j.first
+	return a.Kind == workload.Send && a.Retrieval == nil && a.At <= j.at
 }
 
 // arrivals is the schedule of one step of an open loop.
@@ -163,8 +173,9 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		*j = job{body: j.body[:0]}
 		j.user = uint32(n)
 		j.machine = s.run.cfg.Population.Session(s.res.Index, n)
-		j.first = j.machine.Start(s.res.Start + at)
-		if j.first.Kind == workload.Send && !stopped {
+		j.at = s.res.Start + at
+		j.first = j.machine.Start(j.at)
+		if j.direct() && !stopped {
 			j.body = s.run.render(j.body, &j.first)
 			bytes.Add(int64(len(j.body)))
 		}
@@ -174,19 +185,19 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 
 // dispatch starts every session at its time. A late one is started at once and
 // its time stays what it was. A cap in flight is waited for here, in order, and
-// the wait is recorded: also that of the requests that became due behind it.
+// the wait is recorded: also that of the requests that became due behind it. Where
+// sessions are more than a request each they wait themselves: one behind another
+// may have something else to do first, or be given up.
 func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 	clock := s.run.cfg.Clock
 	var capped int64 // until when the cap held the dispatcher
 	for j := range queue {
 		a := &j.first
 		taken(j)
-		if a.Kind != workload.Send {
-			// A session that begins with a wait has all of its requests driven.
-			if a.Kind == workload.Wait {
-				if w := c.take(); w != nil {
-					c.start(w, j)
-				}
+		if !j.direct() {
+			// A session that begins with something else has all of its requests driven.
+			if w := c.take(); w != nil && a.Kind != workload.End {
+				c.start(w, j)
 			}
 			continue
 		}
@@ -201,11 +212,11 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 		w := c.take()
 		j.crowded = w == nil
 		j.slot = !j.crowded && s.run.soft.Err() == nil && s.hard.Err() == nil
-		if s.run.slots != nil && j.slot {
+		if j.own = s.run.own; s.run.slots != nil && j.slot && !j.own {
 			select {
 			case s.run.slots <- struct{}{}:
 			default:
-				j.slot = s.wait()
+				j.slot = s.wait(nil)
 				capped = clock.Now()
 			}
 		}
@@ -262,23 +273,28 @@ func (s *step) session(w *worker, j *job) {
 	live.users.Add(1)
 	defer live.users.Add(-1)
 	a := j.first
-	if a.Kind == workload.Send {
+	v := visit{user: j.user, ended: j.at}
+	if j.direct() {
 		w.begin(s, &a, j.user, j.phase)
 		w.rec.ID, w.rec.CapWait = j.id, j.waited
 		switch {
 		case j.crowded:
 			w.fail(record.ClientResource, fmt.Sprintf("%d sessions are at work already, and one process carries out no more", s.run.sessions))
+			s.finish(w)
+			return
 		case !j.slot:
 			s.unsent(&w.rec)
+		case j.own:
+			v.enter(s, a.Session)
+			if w.rec.CapWait = 0; s.slot(&w.rec, &a) {
+				s.send(w, &a, j.body)
+			}
 		default:
+			v.enter(s, a.Session)
 			s.send(w, &a, j.body)
 		}
 		s.finish(w)
-		if j.crowded {
-			return
-		}
-		o := w.outcome()
-		a = j.machine.Done(o.Ended, o)
+		a = v.told(s, j.machine, w.outcome())
 	}
-	s.drive(w, j.machine, a, j.user)
+	s.drive(w, j.machine, a, &v)
 }

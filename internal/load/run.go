@@ -30,7 +30,8 @@ const (
 )
 
 // can is what users may ask for beside plain requests and waits.
-const can = workload.Needs(0)
+const can = workload.NeedFork | workload.NeedCancel | workload.NeedRetrieval | workload.NeedSearch | workload.NeedText |
+	workload.NeedMedia | workload.NeedTools | workload.NeedSchema | workload.NeedEffort
 
 // errDrained is the cause of a context that the drain limit ended.
 var errDrained = errors.New("drain limit")
@@ -43,11 +44,19 @@ type run struct {
 	live   *Live
 	next   atomic.Uint64
 	guard  guard
-	// keepText is whether the decoders keep the answers.
+	// keepText is whether the decoders keep the answers: to record or count them,
+	// or since they come back as history.
 	keepText bool
+	// search sends the queries of retrievals; nil where no user searches.
+	search *searcher
 	// sessions and ahead are maxSessions and aheadBytes but in tests.
 	sessions int
 	ahead    int64
+	// branches is the number of branches at work, spare what carries them out.
+	branches atomic.Int64
+	spare    sync.Pool
+	// own says that the first requests of sessions wait for their slots themselves.
+	own bool
 	// slots holds one value per request in flight under a cap; nil without cap.
 	slots chan struct{}
 
@@ -146,7 +155,12 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	}
 	r.live.client.Store(client)
 	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
-	r.keepText = cfg.KeepText || cfg.Tokenizer != nil
+	needs := workload.NeedsOf(cfg.Population)
+	r.keepText = cfg.KeepText || cfg.Tokenizer != nil || needs&(workload.NeedText|workload.NeedTools) != 0
+	r.own = needs != 0
+	if needs&workload.NeedSearch != 0 {
+		r.search = newSearcher(client, cfg.Renderer, cfg.Clock)
+	}
 	if cfg.MaxInFlight > 0 {
 		r.slots = make(chan struct{}, cfg.MaxInFlight)
 	}
@@ -253,6 +267,10 @@ type step struct {
 	// hard ends when the drain limit or the run's hard end comes.
 	hard context.Context
 	cut  context.CancelCauseFunc
+	// more ends when no further request can be scheduled: nobody waits any more for
+	// what would only bring one.
+	more   context.Context
+	enough context.CancelFunc
 	// left counts the requests that may still be scheduled in the steady window
 	// of a number of requests.
 	left atomic.Int64
@@ -273,6 +291,8 @@ func (r *run) step(i uint32) *StepResult {
 	s := &step{run: r, res: StepResult{Step: c, Index: i}, over: make(chan struct{})}
 	s.hard, s.cut = context.WithCancelCause(r.hard)
 	defer s.cut(nil)
+	s.more, s.enough = context.WithCancel(r.soft)
+	defer s.enough()
 	s.left.Store(math.MaxInt64)
 	if c.Requests > 0 {
 		s.left.Store(int64(c.Requests))
@@ -400,47 +420,12 @@ func (s *step) admit(a *workload.Action) (record.Phase, bool) {
 	case n < 0:
 		return record.Drain, false
 	case n == 0:
-		s.overOnce.Do(func() { close(s.over) })
+		s.overOnce.Do(func() {
+			close(s.over)
+			s.enough()
+		})
 	}
 	return record.Steady, true
-}
-
-// drive runs a machine from action a to its end or that of the step.
-func (s *step) drive(w *worker, m workload.Machine, a workload.Action, user uint32) {
-	clock := s.run.cfg.Clock
-	for {
-		switch a.Kind {
-		case workload.End:
-			return
-		case workload.Wait:
-			if clock.SleepUntil(s.run.soft, a.At) != nil {
-				return
-			}
-			a = m.Done(max(a.At, clock.Now()), workload.Outcome{})
-		case workload.Send:
-			if s.run.soft.Err() != nil {
-				return
-			}
-			phase, ok := s.admit(&a)
-			if !ok {
-				return
-			}
-			w.begin(s, &a, user, phase)
-			w.body = s.run.render(w.body[:0], &a)
-			if clock.SleepUntil(s.run.soft, a.At) != nil {
-				return
-			}
-			w.rec.ID = s.due(phase)
-			if s.slot(&w.rec) {
-				s.send(w, &a, w.body)
-			}
-			s.finish(w)
-			o := w.outcome()
-			a = m.Done(o.Ended, o)
-		case workload.Fork:
-			panic("BUG: a machine forks, which its population did not say")
-		}
-	}
 }
 
 // due counts a request that has become due and returns its number.
@@ -454,8 +439,15 @@ func (s *step) due(phase record.Phase) uint64 {
 }
 
 // slot waits under the cap in flight, and records how long. When the wait ends
-// without a slot the request has ended, never sent, and false is returned.
-func (s *step) slot(r *record.Request) bool {
+// without a slot the request has ended, never sent, and false is returned; so it
+// is when the user gives up meanwhile.
+func (s *step) slot(r *record.Request, a *workload.Action) bool {
+	clock := s.run.cfg.Clock
+	begun := max(clock.Now(), r.Scheduled)
+	if a.CancelAt > 0 && a.CancelAt <= begun {
+		s.gaveUp(r, max(a.CancelAt, r.Scheduled))
+		return false
+	}
 	if s.run.slots == nil {
 		return true
 	}
@@ -464,21 +456,34 @@ func (s *step) slot(r *record.Request) bool {
 		return true
 	default:
 	}
-	clock := s.run.cfg.Clock
-	begun := max(clock.Now(), r.Scheduled)
-	ok := s.wait()
-	r.CapWait = clock.Now() - begun
-	if !ok {
+	var quit <-chan struct{}
+	if a.CancelAt > 0 {
+		ctx, cancel := context.WithTimeout(s.hard, time.Duration(a.CancelAt-begun))
+		defer cancel()
+		quit = ctx.Done()
+	}
+	ok := s.wait(quit)
+	now := clock.Now()
+	switch {
+	case ok:
+		r.CapWait = now - begun
+	case a.CancelAt > 0 && now >= a.CancelAt && s.run.soft.Err() == nil && s.hard.Err() == nil:
+		r.CapWait = a.CancelAt - begun
+		s.gaveUp(r, a.CancelAt)
+	default:
+		r.CapWait = now - begun
 		s.unsent(r)
 	}
 	return ok
 }
 
-// wait takes a slot, and returns false when the run or the step ended first.
-func (s *step) wait() bool {
+// wait takes a slot, and returns false when the run, the step or quit ended first;
+// a nil quit does not.
+func (s *step) wait(quit <-chan struct{}) bool {
 	select {
 	case s.run.slots <- struct{}{}:
 		return true
+	case <-quit:
 	case <-s.run.soft.Done():
 	case <-s.hard.Done():
 	}
@@ -493,6 +498,9 @@ func (s *step) unsent(r *record.Request) {
 	}
 	r.End = s.run.cfg.Clock.Now()
 }
+
+// gaveUp ends a request whose user gave it up before it was sent.
+func (s *step) gaveUp(r *record.Request, at int64) { r.Status, r.End = record.Cancelled, at }
 
 // send sends a request that has a slot, and gives the slot back.
 func (s *step) send(w *worker, a *workload.Action, body []byte) {
@@ -510,10 +518,14 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 		return
 	}
 	ctx := s.hard
-	if a.CancelAfter > 0 {
+	if patience := s.patience(a); patience > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(a.CancelAfter))
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(patience))
 		defer cancel()
+	}
+	if a.CancelTokens > 0 {
+		ctx, w.abandon = context.WithCancel(ctx)
+		defer w.abandon()
 	}
 	r.live.sent.Add(1)
 	r.live.inFlight.Add(1)
@@ -534,6 +546,19 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 	if why, message := r.guard.ended(rec, asked); why != Completed {
 		r.stop(why, message, true)
 	}
+}
+
+// patience is how many ns from now the user of a request waits for all of its
+// answer; 0 for one who waits for ever.
+func (s *step) patience(a *workload.Action) int64 {
+	d := a.CancelAfter
+	if a.CancelAt > 0 {
+		left := max(1, a.CancelAt-s.run.cfg.Clock.Now())
+		if d <= 0 || left < d {
+			d = left
+		}
+	}
+	return max(d, 0)
 }
 
 // finish counts and hands over an ended request.
@@ -563,7 +588,7 @@ func (s *step) closed() {
 	for i := range uint32(s.res.Users) {
 		users.Go(func() {
 			m := s.run.cfg.Population.User(s.res.Index, i)
-			s.drive(s.run.newWorker(), m, m.Start(s.res.Start), i)
+			s.drive(s.run.newWorker(), m, m.Start(s.res.Start), &visit{user: i})
 			live.users.Add(-1)
 		})
 	}

@@ -3,11 +3,13 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"plimsoll/internal/dialect"
+	"plimsoll/internal/message"
 	"plimsoll/internal/record"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/workload"
@@ -45,6 +47,10 @@ type worker struct {
 	// choices is the number of answers asked for, limit the number of output
 	// marks at which they are cut off.
 	choices, limit int
+	// tokens is the number of output events after which the user has had enough,
+	// and abandon gives the exchange up then.
+	tokens  int
+	abandon context.CancelFunc
 	// Of the last event: its read and the index of its first mark.
 	lastRead uint32
 	lastMark int
@@ -85,6 +91,10 @@ func (w *worker) begin(s *step, a *workload.Action, user uint32, phase record.Ph
 	w.limit = capUnasked
 	if a.Request.MaxTokens > 0 {
 		w.limit = capFactor*a.Request.MaxTokens*w.choices + capSlack
+	}
+	w.tokens, w.abandon = math.MaxInt, nil
+	if a.CancelTokens > 0 {
+		w.tokens = int(a.CancelTokens)
 	}
 	w.counted = 0
 	w.freed = record.Unset
@@ -153,6 +163,10 @@ func (w *worker) events() {
 		if len(d.Marks) > 0 {
 			w.marks(ev, &d)
 		}
+		if len(r.Events) >= w.tokens {
+			w.left(flushed)
+			return
+		}
 		if d.Terminal {
 			r.End = ev.At
 			break
@@ -177,6 +191,20 @@ func (w *worker) events() {
 	w.run.live.outputTokens.Add(int64(len(r.Events) - flushed))
 	w.counted = int64(len(r.Events))
 	w.streamEnded(last)
+}
+
+// left ends an exchange whose user has seen enough. The connection is closed at
+// once: that is how the server hears of it.
+func (w *worker) left(flushed int) {
+	r, ex := &w.rec, &w.ex
+	at := ex.Ev.At
+	w.abandon()
+	for ex.Next() { // what had been read already
+	}
+	n := len(r.Events)
+	w.run.live.outputTokens.Add(int64(n - flushed))
+	w.counted = int64(n)
+	r.Status, r.End = record.Cancelled, at
 }
 
 // marks appends the output marks of one event.
@@ -400,8 +428,16 @@ func (w *worker) outcome() workload.Outcome {
 		// The server kept it waiting: the next request is not late for that.
 		o.Ended = max(w.freed, w.rec.End)
 	}
+	if w.rec.Reasoning != record.Unknown {
+		o.ReasoningTokens = w.rec.Reasoning
+	}
 	if len(w.rec.Text) > 0 {
 		o.Text = w.rec.Text[0]
+	}
+	if w.run.keepText && w.rec.Status == record.OK {
+		for _, c := range w.dec.Result().Calls {
+			o.Calls = append(o.Calls, message.Call{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		}
 	}
 	return o
 }

@@ -163,3 +163,13 @@ func (f *fifo) pop() *session {
 	}
 	return u
 }
+
+// remove takes u out of the queue, in which it is at most once.
+func (f *fifo) remove(u *session) {
+	for i := f.head; i < len(f.items); i++ {
+		if f.items[i] == u {
+			f.items = append(f.items[:i], f.items[i+1:]...)
+			return
+		}
+	}
+}

@@ -138,11 +138,15 @@ const refusalTime = int64(time.Millisecond)
 const (
 	labelArrivals = 3
 	labelAnswer   = 0x616e73 // "ans"
+	labelHistory  = 0x686973 // "his"
+	labelTemplate = 0x746d70 // "tmp"
 )
 
 // can is what users may ask for beside plain requests and waits: tokens stand for
-// the text of answers.
-const can = workload.NeedText
+// the text of answers, and only their number for what else is in a body. A search
+// at a URL is none of a simulated cluster's.
+const can = workload.NeedFork | workload.NeedCancel | workload.NeedRetrieval | workload.NeedText |
+	workload.NeedMedia | workload.NeedTools | workload.NeedSchema | workload.NeedEffort
 
 // refusedWindow is the number of requests over which MaxErrorShare is taken.
 const refusedWindow = 100
@@ -163,6 +167,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 	}
 	d := &driver{cfg: cfg, ctx: ctx, slots: cfg.MaxInFlight}
 	d.reuser, _ = cfg.Population.(Reuser)
+	d.own = workload.NeedsOf(cfg.Population) != 0
 	n := cfg.Cluster.Config.Replicas
 	var err error
 	if d.router, err = NewRouter(cfg.Router, n); err != nil {
@@ -240,6 +245,9 @@ type driver struct {
 	sessions, idle []*session
 	reuser         Reuser // nil when machines are not used again
 	next           uint64 // the next request's number
+	// own says that the first requests of sessions wait for a slot themselves, in
+	// line with all others, and not behind one another.
+	own bool
 	// soft is set when nothing new may be started.
 	soft      bool
 	stoppedAt int64
@@ -272,6 +280,9 @@ type stepRun struct {
 	lastEnd int64
 	cut     wake
 	isCut   bool
+	// enough is set when no further request can be scheduled: nobody waits any more
+	// for what would only bring one.
+	enough bool
 
 	// Of an open loop: the arrivals, and those that are due and wait for the
 	// dispatcher, who is held by the cap until capped.
@@ -309,6 +320,22 @@ type session struct {
 	replica *instance
 	seq     *Seq
 	place   int // in replica.leaving
+
+	// searchStart and searchEnd are those of its retrieval, quits that its user has
+	// seen enough before the answer's end, quit when the user gives it up.
+	searchStart, searchEnd int64
+	quits                  bool
+	quit                   wake
+
+	// Of a branch: whose it is, what became of its last request, and when it was told
+	// something last. Of a session that has forked: its branches at work, whether one
+	// was given up, and what they came to so far.
+	parent *session
+	last   workload.Outcome
+	told   int64
+	forked int
+	broken bool
+	joined workload.Outcome
 }
 
 type sessionState uint8
@@ -316,8 +343,10 @@ type sessionState uint8
 const (
 	away sessionState = iota // not at work
 	acting
-	sleeping // until a request is due, or a wait is over
-	queued   // for a slot
+	sleeping  // until a request is due, or a wait is over
+	searching // before a request
+	forking   // until its branches have ended
+	queued    // for a slot
 	sent
 	refusing // the refusal is under way
 	leaving  // on the way back from the engine
@@ -433,12 +462,12 @@ func (d *driver) stop(why StopReason, message string) {
 	// Who sleeps will not send any more, who waits for a slot gets none.
 	for _, u := range d.sessions {
 		switch u.state {
-		case sleeping:
+		case sleeping, searching:
 			d.agenda.remove(&u.wake)
-			d.leave(u)
+			d.leave(u, false)
 		case queued:
 			d.unsent(u, record.Cancelled)
-		case away, acting, sent, refusing, leaving:
+		case away, acting, sent, refusing, leaving, forking:
 		}
 	}
 }
@@ -467,7 +496,7 @@ func (d *driver) cutLive(status record.Status) {
 			d.abandon(u, status)
 		case queued:
 			d.unsent(u, status)
-		case away, acting, sleeping:
+		case away, acting, sleeping, searching, forking:
 		}
 	}
 }
@@ -487,24 +516,87 @@ func (d *driver) enter(user uint32) *session {
 	return u
 }
 
-// leave ends a session.
-func (d *driver) leave(u *session) {
+// leave ends a session: by itself, or given up with its step.
+func (d *driver) leave(u *session, byItself bool) {
 	u.state = away
 	d.step.live--
+	p := u.parent
+	if p == nil {
+		d.idle = append(d.idle, u)
+		return
+	}
+	// Its machine is none of the population's sessions.
+	u.parent, u.machine = nil, nil
 	d.idle = append(d.idle, u)
+	j := &p.joined
+	if badness(u.last.Status) > badness(j.Status) {
+		j.Status = u.last.Status
+	}
+	j.OutputTokens += max(u.last.OutputTokens, 0)
+	j.Ended = max(j.Ended, u.told)
+	p.broken = p.broken || !byItself
+	d.join(p)
+}
+
+// badness orders the ends of requests, the worst last.
+func badness(s record.Status) int {
+	switch s {
+	case record.Cancelled:
+		return 1
+	case record.Incomplete:
+		return 2
+	case record.Failed:
+		return 3
+	}
+	return 0
+}
+
+// fork begins the branches of a session.
+func (d *driver) fork(u *session) {
+	branches := u.action.Branches
+	u.state, u.forked, u.broken = forking, 1+len(branches), false
+	u.joined = workload.Outcome{Ended: d.now}
+	// All enter before the first acts: what it does may end the step.
+	all := make([]*session, len(branches))
+	for i, m := range branches {
+		c := d.enter(u.user)
+		c.parent, c.machine, c.told, c.last = u, m, d.now, workload.Outcome{}
+		all[i] = c
+	}
+	for _, c := range all {
+		if c.parent == u && c.state == acting {
+			d.act(c, c.machine.Start(d.now))
+		}
+	}
+	d.join(u)
+}
+
+// join goes on with a session one of whose branches has ended.
+func (d *driver) join(u *session) {
+	if u.forked--; u.forked > 0 {
+		return
+	}
+	if u.broken {
+		d.leave(u, false)
+		return
+	}
+	o := u.joined
+	u.told = o.Ended
+	d.act(u, u.machine.Done(o.Ended, o))
 }
 
 // act carries out what a machine wants.
 func (d *driver) act(u *session, a workload.Action) {
+	s := d.step
 	for {
 		u.action, u.state = a, acting
 		switch a.Kind {
 		case workload.End:
-			d.leave(u)
+			d.leave(u, true)
 			return
 		case workload.Wait:
-			if d.soft {
-				d.leave(u)
+			if d.noMore(a.At) {
+				d.leave(u, false)
 				return
 			}
 			if a.At > d.now {
@@ -512,10 +604,10 @@ func (d *driver) act(u *session, a workload.Action) {
 				d.agenda.set(&u.wake, a.At, classDue)
 				return
 			}
-			a = u.machine.Done(d.now, workload.Outcome{})
+			a = d.waited(u)
 		case workload.Send:
-			if d.soft || !d.admit(u) {
-				d.leave(u)
+			if d.soft || a.Retrieval == nil && !d.admit(u) || a.Retrieval != nil && (s.enough || a.At >= s.res.SteadyEnd) {
+				d.leave(u, false)
 				return
 			}
 			if a.At > d.now {
@@ -523,13 +615,70 @@ func (d *driver) act(u *session, a workload.Action) {
 				d.agenda.set(&u.wake, a.At, classDue)
 				return
 			}
-			d.becomeDue(u)
-			d.slot(u)
+			d.begun(u)
 			return
 		case workload.Fork:
-			panic("BUG: a machine forks, which its population did not say")
+			if d.noMore(a.At) {
+				d.leave(u, false)
+				return
+			}
+			if a.At > d.now {
+				u.state = sleeping
+				d.agenda.set(&u.wake, a.At, classDue)
+				return
+			}
+			d.fork(u)
+			return
 		}
 	}
+}
+
+// noMore says whether what begins at an instant can bring no request of the step.
+func (d *driver) noMore(at int64) bool {
+	return d.soft || d.step.enough || at >= d.step.res.SteadyEnd
+}
+
+// waited tells a machine that its wait is over.
+func (d *driver) waited(u *session) workload.Action {
+	u.told = max(u.told, u.action.At)
+	return u.machine.Done(d.now, workload.Outcome{})
+}
+
+// begun goes on with a request whose time has come: to its retrieval, where it has
+// one, else to a slot.
+func (d *driver) begun(u *session) {
+	a := &u.action
+	u.searchStart, u.searchEnd = record.Unset, record.Unset
+	if a.Retrieval == nil {
+		d.becomeDue(u)
+		d.slot(u)
+		return
+	}
+	u.searchStart = a.At
+	end := a.At + max(0, a.Retrieval.Duration)
+	if a.CancelAt > 0 && a.CancelAt < end {
+		end = max(a.At, a.CancelAt)
+	} else {
+		u.searchEnd = end
+	}
+	a.At = end
+	if end > d.now {
+		u.state = searching
+		d.agenda.set(&u.wake, end, classDue)
+		return
+	}
+	d.found(u)
+}
+
+// found goes on with a request whose retrieval is over.
+func (d *driver) found(u *session) {
+	u.state = acting
+	if !d.admit(u) {
+		d.leave(u, false)
+		return
+	}
+	d.becomeDue(u)
+	d.slot(u)
 }
 
 // wakeUp goes on with a session that slept.
@@ -540,12 +689,35 @@ func (d *driver) wakeUp(u *session) {
 	case u.state == leaving:
 		u.replica.left(u)
 		d.complete(u)
+	case u.state == searching:
+		d.found(u)
 	case u.action.Kind == workload.Wait:
-		d.act(u, u.machine.Done(d.now, workload.Outcome{}))
+		d.act(u, d.waited(u))
+	case u.action.Kind == workload.Fork:
+		d.fork(u)
 	default:
-		d.becomeDue(u)
-		d.slot(u)
+		d.begun(u)
 	}
+}
+
+// giveUp is what a user does who has waited long enough for an answer.
+func (d *driver) giveUp(u *session) {
+	switch u.state {
+	case queued:
+		d.waiters.remove(u)
+		d.unsent(u, record.Cancelled)
+	case sent, refusing, leaving:
+		d.abandon(u, record.Cancelled)
+	case away, acting, sleeping, searching, forking:
+	}
+}
+
+// quitAt sets when the user of a request gives it up.
+func (d *driver) quitAt(u *session, at int64) {
+	if u.quit.task == nil {
+		u.quit.task = func() { d.giveUp(u) }
+	}
+	d.agenda.set(&u.quit, max(at, d.now), classDue)
 }
 
 // admit decides whether a request belongs to the step, and in which phase.
@@ -561,11 +733,32 @@ func (d *driver) admit(u *session) bool {
 	if s.left--; s.left < 0 {
 		return false
 	}
-	if s.left == 0 && s.res.SteadyEnd == math.MaxInt64 {
-		d.cutAt(d.now)
+	if s.left == 0 {
+		if s.res.SteadyEnd == math.MaxInt64 {
+			d.cutAt(d.now)
+		}
+		d.suffice()
 	}
 	u.phase = record.Steady
 	return true
+}
+
+// suffice sends everybody home who could only bring further requests.
+func (d *driver) suffice() {
+	d.step.enough = true
+	for _, u := range d.sessions {
+		switch u.state {
+		case sleeping:
+			if u.action.Kind == workload.Send && u.action.Retrieval == nil {
+				continue
+			}
+		case searching:
+		default:
+			continue
+		}
+		d.agenda.remove(&u.wake)
+		d.leave(u, false)
+	}
 }
 
 // becomeDue counts a request that is due.
@@ -583,6 +776,11 @@ func (d *driver) becomeDue(u *session) {
 
 // slot sends a request when the cap in flight lets it.
 func (d *driver) slot(u *session) {
+	quit := u.action.CancelAt
+	if quit > 0 && quit <= d.now {
+		d.unsentAt(u, record.Cancelled, max(quit, u.action.At))
+		return
+	}
 	if d.cfg.MaxInFlight == 0 {
 		d.send(u)
 		return
@@ -594,6 +792,9 @@ func (d *driver) slot(u *session) {
 	}
 	u.state, u.since = queued, max(d.now, u.action.At)
 	d.waiters.push(u)
+	if quit > 0 {
+		d.quitAt(u, quit)
+	}
 }
 
 // free gives a slot back, to who waits first.
@@ -649,7 +850,24 @@ func (d *driver) send(u *session) {
 		prompt += templateTokens + templateMessageTokens*len(req.Parts)
 	}
 	prompt = max(prompt, 1)
-	if u.refusal = d.sizes(u, &prompt, &output); u.refusal != "" {
+	a := &u.action
+	quit := int64(math.MaxInt64)
+	if a.CancelAfter > 0 {
+		quit = d.now + a.CancelAfter
+	}
+	if a.CancelAt > 0 {
+		quit = min(quit, a.CancelAt)
+	}
+	if quit != math.MaxInt64 {
+		d.quitAt(u, quit)
+	}
+	u.refusal, u.quits = d.sizes(u, &prompt, &output), false
+	if c := int(a.CancelTokens); c > 0 && c <= output && d.cfg.Stream {
+		// The connection closes when the token has come: to the engine that is an
+		// answer of so many.
+		output, u.quits = c, true
+	}
+	if u.refusal != "" {
 		u.state = refusing
 		d.agenda.set(&u.wake, d.now+refusalTime, classDue)
 		return
@@ -660,7 +878,7 @@ func (d *driver) send(u *session) {
 	u.state = sent
 	q := u.seq
 	q.Prompt, q.Output, q.Limit, q.Owner = prompt, output, u.limit, u
-	q.Content = contentOf(q.Content[:0], req)
+	q.Content, q.Answer = contentOf(q.Content[:0], req, c.Template), answerID(req.Answer)
 	q.Account.Arrival = float64(d.now)
 	in := &d.instances[d.router.Pick(q)]
 	u.replica = in
@@ -696,23 +914,41 @@ func (in *instance) left(u *session) {
 }
 
 // contentOf appends what a prompt has in common with others: its parts up to the
-// last that somebody else may send too.
-func contentOf(dst []Extent, req *message.Request) []Extent {
+// last that somebody else may send too, all of them when its answer comes back
+// behind them. With a template each part is followed by what that adds.
+func contentOf(dst []Extent, req *message.Request, template bool) []Extent {
 	shared := 0
 	for i := range req.Parts {
-		if req.Parts[i].Layer != message.LayerTurn {
+		if req.Parts[i].Layer != message.LayerTurn || req.Answer != 0 {
 			shared = i + 1
 		}
 	}
-	for i := range req.Parts[:shared] {
-		p := &req.Parts[i]
-		id := random.Derive(p.Seed, uint64(p.Tokens), hashText(p.Generator), hashText(p.Text))
-		dst = append(dst, Extent{ID: id, Tokens: p.Tokens})
-	}
-	if len(dst) == 0 {
+	if shared == 0 {
 		return nil
 	}
+	if template {
+		dst = append(dst, Extent{ID: labelTemplate, Tokens: templateTokens})
+	}
+	for i := range req.Parts[:shared] {
+		p := &req.Parts[i]
+		id := answerID(p.Seed)
+		if p.Layer != message.LayerHistory || p.Seed == 0 {
+			id = random.Derive(p.Seed, uint64(p.Tokens), hashText(p.Generator), hashText(p.Text))
+		}
+		dst = append(dst, Extent{ID: id, Tokens: p.Tokens})
+		if template {
+			dst = append(dst, Extent{ID: random.Derive(labelTemplate, uint64(p.Role)), Tokens: templateMessageTokens})
+		}
+	}
 	return dst
+}
+
+// answerID names the text of an answer that comes back under a seed, 0 for none.
+func answerID(seed uint64) uint64 {
+	if seed == 0 {
+		return 0
+	}
+	return random.Derive(seed, labelHistory)
 }
 
 // sizes settles how long an answer is, or says why the request is refused, as
@@ -764,6 +1000,7 @@ func (d *driver) begin(u *session) *record.Request {
 	r.Workload = a.Workload
 	r.Phase = u.phase
 	r.Scheduled, r.Start, r.CapWait = a.At, u.start, u.capWait
+	r.RetrievalStart, r.RetrievalEnd = u.searchStart, u.searchEnd
 	r.AskedStream = d.cfg.Stream
 	r.AskedPrompt, r.AskedOutput, r.AskedExact = u.prompt, u.output, u.exact
 	if u.start != record.Unset {
@@ -775,13 +1012,15 @@ func (d *driver) begin(u *session) *record.Request {
 }
 
 // unsent ends a request that is due and is not sent any more.
-func (d *driver) unsent(u *session, status record.Status) {
+func (d *driver) unsent(u *session, status record.Status) { d.unsentAt(u, status, d.now) }
+
+func (d *driver) unsentAt(u *session, status record.Status, at int64) {
 	u.start = record.Unset
 	if u.state == queued {
 		u.capWait = d.now - u.since
 	}
 	r := d.begin(u)
-	r.Status, r.End = status, d.now
+	r.Status, r.End = status, at
 	d.finish(u)
 }
 
@@ -840,13 +1079,11 @@ func (d *driver) complete(u *session) {
 		first, last, end = int64(q.Account.FirstSent), int64(q.Account.Sent), d.now
 	}
 	r.End, r.HTTPStatus = end, 200
-	r.Prompt, r.Output, r.Source = int32(q.Prompt), n, record.SourceServer
-	if d.cfg.Cluster.Engine.PrefixCache {
-		r.Cached = int32(q.Account.Cached)
-	}
-	r.Finish = finishLength
-	if u.stops {
-		r.Finish = finishStop
+	d.whole(u, r)
+	if u.quits {
+		r.Status, r.Finish = record.Cancelled, ""
+		in.engine.Counters.Finished--
+		in.engine.Counters.Cancelled++
 	}
 	if d.cfg.Stream {
 		r.Streamed = true
@@ -857,6 +1094,22 @@ func (d *driver) complete(u *session) {
 	in.over(q)
 	d.settle(u, false)
 	d.finish(u)
+}
+
+// whole fills in what the end of an answer says of it.
+func (d *driver) whole(u *session, r *record.Request) {
+	q := u.seq
+	r.Prompt, r.Output, r.Source = int32(q.Prompt), int32(q.Output), record.SourceServer
+	if n := u.action.Request.ReasoningTokens; n > 0 {
+		r.Reasoning = min(int32(n), r.Output)
+	}
+	if d.cfg.Cluster.Engine.PrefixCache {
+		r.Cached = int32(q.Account.Cached)
+	}
+	r.Finish = finishLength
+	if u.stops {
+		r.Finish = finishStop
+	}
 }
 
 // settle accounts for the end of a request that was sent.
@@ -889,6 +1142,11 @@ func (d *driver) finish(u *session) {
 	u.state = acting
 	sent := r.Start != record.Unset
 	o := workload.Outcome{Status: r.Status, OutputTokens: r.Output, Ended: r.End}
+	if r.Reasoning != record.Unknown {
+		o.ReasoningTokens = r.Reasoning
+	}
+	d.agenda.remove(&u.quit)
+	u.last, u.told = o, o.Ended
 	d.cfg.Sink.Record(&d.fin)
 	if share := d.cfg.MaxErrorShare; share > 0 && share < 1 && float64(d.refusedSum) > share*refusedWindow {
 		d.stop(TooManyRefused, fmt.Sprintf("%d of the last %d requests were refused, more than max-error-share %g allows; the last refusal: %s",
@@ -979,16 +1237,18 @@ func (d *driver) arrive() {
 	} else {
 		u.machine = d.cfg.Population.Session(s.res.Index, n)
 	}
+	u.told = at
 	a := u.machine.Start(at)
-	if a.Kind != workload.Send || a.At > at {
+	if a.Kind != workload.Send || a.At > at || a.Retrieval != nil || d.own {
 		d.act(u, a)
 		return
 	}
 	u.action = a
 	if !d.admit(u) {
-		d.leave(u)
+		d.leave(u, false)
 		return
 	}
+	u.searchStart, u.searchEnd = record.Unset, record.Unset
 	d.becomeDue(u)
 	u.state, u.since = queued, d.now
 	s.due.push(u)

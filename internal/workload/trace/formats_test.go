@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -789,6 +790,14 @@ func TestLargeFileIsNotHeld(t *testing.T) {
 		t.Errorf("%d MB are held of %d MB", held>>20, len(line)*rows>>20)
 	}
 	runtime.KeepAlive(i)
+}
+
+func TestInterrupted(t *testing.T) {
+	stop := make(chan struct{})
+	close(stop)
+	if _, err := Load("testdata/published/azure_2023_code.csv.gz", Options{Done: stop}, Selection{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
 }
 
 func TestLongLine(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ const (
 	maxLine = 64 << 20
 	// sniffed is how much of a file is looked at to find its format.
 	sniffed = 256 << 10
+	// lookEvery is how many rows pass between two looks at Options.Done.
+	lookEvery = 1024
 	// examples is how many lines are named for each kind of problem.
 	examples = 5
 )
@@ -49,6 +52,7 @@ type Reader struct {
 	closers []io.Closer
 	pending []Record
 	read    int
+	looks   int
 
 	// fractions counts times that are written with a point, sizes what block sizes
 	// rows with hashes would fit.
@@ -198,6 +202,13 @@ func (r *Reader) Next() (Record, error) {
 		return Record{}, io.EOF
 	}
 	for len(r.pending) == 0 {
+		if r.looks++; r.looks%lookEvery == 0 {
+			select {
+			case <-r.opts.Done:
+				return Record{}, fmt.Errorf("read trace %s: %w", r.base(), context.Canceled)
+			default:
+			}
+		}
 		err := r.src.next(r)
 		switch {
 		case err == nil || errors.Is(err, errSkip):

@@ -166,6 +166,8 @@ type Options struct {
 	Seed uint64
 	// Limit stops after that many records, 0 for none.
 	Limit int
+	// Done, when closed, ends the reading with context.Canceled; nil for never.
+	Done <-chan struct{}
 }
 
 func (o *Options) check() error {

@@ -37,7 +37,6 @@ type driver struct {
 	events  []event
 	now     int64
 	all     []sent
-	seen    map[*message.Request]int
 	order   int
 	flight  int
 	peak    int

@@ -1,0 +1,172 @@
+package load
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/record"
+	"plimsoll/internal/workload"
+)
+
+// needing is a population that says what it needs.
+type needing struct {
+	scripted
+	needs workload.Needs
+}
+
+func (n needing) Needs() workload.Needs { return n.needs }
+
+// A user who has seen enough tokens closes the connection with the last of them,
+// and the server hears of it at once.
+func TestAbandonedAfterTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		var log outcomes
+		g.cfg.Population = needing{scripted{[]workload.Action{{Kind: workload.Send, CancelTokens: 1}, {Kind: workload.Send, CancelTokens: 3}}, &log}, workload.NeedCancel | workload.NeedText}
+		g.cfg.KeepText = false
+		g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
+		g.run()
+		// The second answer has only two.
+		want := []string{`0: cancelled -1 "one" at 150`, `0: ok 2 "one two" at 450`}
+		if diff := cmp.Diff(want, log.lines); diff != "" {
+			t.Errorf("what the machine was told (-want +got):\n%s", diff)
+		}
+		rs := g.byID()
+		if r := rs[0]; r.Status != record.Cancelled || r.FirstToken != r.End || r.End-r.Start != 150*ms || len(r.Events) != 1 || r.Error != record.NoError {
+			t.Errorf("the abandoned request is %+v", r)
+		}
+		time.Sleep(time.Second)
+		q := g.server.Requests()
+		if len(q) != 2 || q[0].Gone.IsZero() || q[0].Gone.Sub(q[0].Read) > 151*time.Millisecond {
+			t.Errorf("the server was not told at once: %+v", q)
+		}
+	})
+}
+
+// Branches run side by side and are joined by the slowest; the session is one.
+func TestBranchesRunSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		var log, branches outcomes
+		branch := func(as ...workload.Action) workload.Machine { return &scriptedMachine{scripted{as, &branches}, 0, 7} }
+		send := workload.Action{Kind: workload.Send}
+		fork := workload.Action{Kind: workload.Fork, At: 100 * ms, Branches: []workload.Machine{
+			branch(send), branch(send, send), branch(workload.Action{Kind: workload.Send, CancelAfter: 10 * ms}), branch(),
+		}}
+		g.cfg.Population = needing{scripted{[]workload.Action{send, fork, send}, &log}, workload.NeedFork | workload.NeedCancel}
+		g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
+		sessions := make(chan int64, 1)
+		go func() {
+			time.Sleep(leadTime + 500*time.Millisecond) // within the branches
+			sessions <- g.live.Snapshot().Sessions
+		}()
+		g.run()
+		want := []string{`0: ok 2 "one two" at 300`, `0: cancelled 4 "" at 1000`, `0: ok 2 "one two" at 1300`}
+		if diff := cmp.Diff(want, log.lines); diff != "" {
+			t.Errorf("what the machine was told (-want +got):\n%s", diff)
+		}
+		if n := <-sessions; n != 1 {
+			t.Errorf("%d sessions while its branches are at work", n)
+		}
+		if n := g.live.Snapshot().Sessions; n != 0 || len(g.records) != 6 {
+			t.Errorf("%d sessions are left, %d requests were made", n, len(g.records))
+		}
+	})
+}
+
+// What is too much for one process is a failure of it, branch by branch.
+func TestTooManyBranches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		g.cfg.limit = func(r *run) { r.sessions = 2 }
+		var log, branches outcomes
+		var bs []workload.Machine
+		for range 5 {
+			bs = append(bs, &scriptedMachine{scripted{[]workload.Action{{Kind: workload.Send}}, &branches}, 0, 7})
+		}
+		g.cfg.Population = needing{scripted{[]workload.Action{{Kind: workload.Fork, Branches: bs}}, &log}, workload.NeedFork}
+		g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
+		g.run()
+		if diff := cmp.Diff(map[string]int{"ok": 2, "error client_resource": 3}, g.count()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{`0: error 4 "" at 300`}, log.lines); diff != "" {
+			t.Errorf("what the machine was told (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// searches is an endpoint of searches.
+type searches struct {
+	mu     sync.Mutex
+	bodies []string
+	keys   []string
+	answer func(w http.ResponseWriter)
+}
+
+func (s *searches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b := make([]byte, 4096)
+	n, _ := r.Body.Read(b)
+	s.mu.Lock()
+	s.bodies, s.keys = append(s.bodies, r.URL.Path+" "+string(b[:n])), append(s.keys, r.Header.Get("Authorization"))
+	s.mu.Unlock()
+	s.answer(w)
+}
+
+// A search at a URL is timed as a stage of its own, never sees the model's key, and
+// a request whose search fails is not sent.
+func TestSearchAtAURL(t *testing.T) {
+	f := func(name, path string, answer func(http.ResponseWriter), a workload.Action) (*rig, *searches) {
+		t.Helper()
+		g := newSocketRig(t, answering(20*time.Millisecond))
+		s := &searches{answer: answer}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: s, ErrorLog: discard()}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+		a.Kind = workload.Send
+		a.Retrieval = &workload.Retrieval{URL: "http://" + l.Addr().String() + path, Model: "embed", Query: message.Part{Text: "what \"is\" new"}, Passages: 8}
+		var log outcomes
+		g.cfg.Population = needing{scripted{[]workload.Action{a}, &log}, workload.NeedRetrieval | workload.NeedSearch | workload.NeedCancel}
+		g.cfg.Header = http.Header{"Authorization": {"Bearer secret"}}
+		g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
+		g.run()
+		return g, s
+	}
+	slow := func(w http.ResponseWriter) {
+		time.Sleep(60 * time.Millisecond)
+		_, _ = w.Write([]byte(`{"data": [{"embedding": [1, 2]}]}`))
+	}
+	for path, want := range map[string]string{
+		"/v1/embeddings": `/v1/embeddings {"input":"what \"is\" new","model":"embed"}`,
+		"/search":        `/search {"query":"what \"is\" new","top_k":8}`,
+	} {
+		g, s := f(path, path, slow, workload.Action{})
+		r := g.only()
+		if r.Status != record.OK || r.RetrievalEnd-r.RetrievalStart < 60*ms || r.Scheduled < r.RetrievalEnd || r.Start < r.Scheduled {
+			t.Errorf("%s: the request is %v, its search from %d to %d, due at %d: %s", path, r.Status, r.RetrievalStart, r.RetrievalEnd, r.Scheduled, r.Message)
+		}
+		if len(s.bodies) != 1 || s.bodies[0] != want || s.keys[0] != "" {
+			t.Errorf("%s: the search got %q with the key %q", path, s.bodies, s.keys)
+		}
+	}
+	g, _ := f("broken", "/search", func(w http.ResponseWriter) { http.Error(w, "no index", 500) }, workload.Action{})
+	if r := g.only(); r.Error != record.HTTPStatusError || r.Start != record.Unset || !strings.Contains(r.Message, "retrieval: HTTP 500: no index") || len(g.server.Requests()) != 0 {
+		t.Errorf("a request whose search failed is %v %v %q, sent %d times", r.Status, r.Error, r.Message, len(g.server.Requests()))
+	}
+	g, _ = f("given up", "/search", slow, workload.Action{CancelAt: int64(10 * time.Millisecond)})
+	if r := g.only(); r.Status != record.Cancelled || r.Start != record.Unset || r.RetrievalEnd != record.Unset || len(g.server.Requests()) != 0 {
+		t.Errorf("a request given up during its search is %v, its search from %d to %d", r.Status, r.RetrievalStart, r.RetrievalEnd)
+	}
+}
