@@ -185,7 +185,7 @@ func failureText(x *stream.Exchange) string {
 	case stream.FailTooLarge:
 		return "the answer is too large"
 	case stream.FailTotalTimeout:
-		return "no whole answer within " + time.Duration(x.End-x.Start).Round(time.Millisecond).String()
+		return "time-out: no whole answer within " + time.Duration(x.End-x.Start).Round(time.Millisecond).String()
 	}
 	if x.Err == "" {
 		return x.Failure.String()

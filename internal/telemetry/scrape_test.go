@@ -363,7 +363,7 @@ func TestLateAndDead(t *testing.T) {
 		if info[1].Failures != 0 || info[1].GapCount != 0 {
 			t.Errorf("late: %+v", info[1])
 		}
-		if diff := cmp.Diff([]Gap{{From: int64(1 * sec), To: int64(8 * sec), Why: info[2].Gaps[0].Why}}, info[2].Gaps); diff != "" || info[2].Failures != 1 || !strings.HasPrefix(info[2].Gaps[0].Why, "no whole answer within ") {
+		if diff := cmp.Diff([]Gap{{From: int64(1 * sec), To: int64(8 * sec), Why: info[2].Gaps[0].Why}}, info[2].Gaps); diff != "" || info[2].Failures != 1 || !strings.HasPrefix(info[2].Gaps[0].Why, "time-out: no whole answer within ") {
 			t.Errorf("hang: %+v", info[2])
 		}
 		if diff := cmp.Diff([]Gap{{From: int64(2 * sec), To: int64(6 * sec), Why: "status 500"}}, info[3].Gaps); diff != "" || info[3].Failures != 3 || info[3].State != StateOK || !info[3].Up {
