@@ -165,3 +165,15 @@ func TestCutAndPad(t *testing.T) {
 		t.Errorf("Pad = %q", got)
 	}
 }
+
+// No figure of a course is wider than its column, whatever a server claims.
+func TestCompactFits(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 12.34: "12.3", 99_999: "99,999", 123_456: "123k", 12.3e6: "12.3M", 12.3e9: "12.3G", 12.3e12: "12.3T",
+		2.345e18: "2.3e+18", -1e308: "-1e+308",
+	} {
+		if got := compact(v); got != want || len(got) >= courseValue {
+			t.Errorf("%v: got %q, want %q, shorter than %d", v, got, want, courseValue)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -484,6 +485,10 @@ func (t *text) table(title string, columns []string, scale float64, ci bool, row
 // and millions.
 func compact(v float64) string {
 	switch a := math.Abs(v); {
+	case a >= 999.5e12:
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	case a >= 999.5e9:
+		return Figure(v/1e12) + "T"
 	case a >= 999.5e6:
 		return Figure(v/1e9) + "G"
 	case a >= 999.5e3:
