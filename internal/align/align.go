@@ -22,6 +22,9 @@ const (
 	// mostRows is the number of rows from which on cells become longer: some 100 MB
 	// on disk, and a minute to make.
 	mostRows = 40_000_000
+	// mostSignals bounds of how many gauges of one source it is told how often they are renewed: 64 engines have 400,
+	// and what labels that change with every reading make would fill run.json.
+	mostSignals = 512
 )
 
 // steps are the lengths of cells that a long run may get.
@@ -245,10 +248,14 @@ func (s *server) alignment() run.Alignment {
 		}
 		out.Sources = append(out.Sources, t)
 	}
+	told := make([]int, len(s.v.origins))
 	for i := range s.courses {
 		c := &s.courses[i]
 		of := c.main()
 		if of < 0 || c.part >= 0 || !c.gaugeLike() || c.id.Def().Group == signal.Scrape {
+			continue
+		}
+		if told[c.source]++; told[c.source] > mostSignals {
 			continue
 		}
 		k := &s.v.tracks[of]
@@ -258,6 +265,11 @@ func (s *server) alignment() run.Alignment {
 		})
 	}
 	slices.SortStableFunc(out.Signals, func(a, b run.SignalTimes) int { return a.Source - b.Source })
+	for i, n := range told {
+		if n > mostSignals {
+			out.Notes = append(out.Notes, fmt.Sprintf("%s: how often values are renewed is said of %d of %d gauges", s.name(i), mostSignals, n))
+		}
+	}
 	if n := s.v.strangers; n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d samples state times that are more than an hour outside of the run and are left out", n))
 	}

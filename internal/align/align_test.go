@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -696,5 +697,25 @@ func TestGatewaysInARow(t *testing.T) {
 	}
 	if got := Sources(infos); got[0].Front || got[0].Gateway != "dynamo-worker" || !got[1].Front || got[1].Gateway != "dynamo-frontend" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Labels that change with every reading do not fill what is told of gauges.
+func TestManyGauges(t *testing.T) {
+	m := &memory{}
+	for i := range 2 * mostSignals {
+		m.say(int64(i+1)*1e6, of(signal.Series{Signal: signal.RequestsRunning}, 0, fmt.Sprintf("engine=%d", i)), 1)
+	}
+	m.say(1e9, of(signal.Series{Signal: signal.RequestsRunning}, 1, "engine=0"), 1)
+	res, _ := build(t, Input{Run: steady(0, 2e9), Sources: []Source{{Name: "churn"}, {Name: "good"}}, Samples: m})
+	per := map[int]int{}
+	for _, s := range res.Alignment.Signals {
+		per[s.Source]++
+	}
+	if per[0] != mostSignals || per[1] != 1 {
+		t.Errorf("told of %v gauges", per)
+	}
+	if n := res.Alignment.Notes; len(n) != 1 || !strings.Contains(n[0], "churn") || !strings.Contains(n[0], "512 of 1024") {
+		t.Errorf("notes %q", n)
 	}
 }
