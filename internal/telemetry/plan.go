@@ -725,6 +725,11 @@ func (r *Reader) out(o *output, stamp, start, end int64, sink signal.Sink) {
 		return
 	}
 	if !o.course.declared {
+		if r.opts.Room != nil && !r.opts.Room() {
+			r.info.Samples--
+			r.info.NoRoom++
+			return
+		}
 		o.course.declared = true
 		o.course.index = sink.Declare(signal.Series{
 			Source: o.key.source, Signal: o.id, Raw: o.key.raw, Labels: o.key.labels, Field: o.key.field, Bound: o.key.bound,

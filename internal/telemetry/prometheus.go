@@ -64,6 +64,7 @@ type prometheus struct {
 	nextAt    int64 // the run's time before which nothing new is to be had
 	tables    []*Table
 	unknown   bool // it has been said that no table knows anything
+	room      func() bool
 }
 
 // promInstance is one endpoint that the Prometheus scrapes.
@@ -98,7 +99,7 @@ func newPrometheus(s *Scraper, client *stream.Client, t Target, source int) (*pr
 	u.Path, u.RawPath = base, ""
 	p := &prometheus{
 		s: s, fetch: fetcher{client: client}, base: u.String(), header: t.Header.Clone(), every: t.Every, source: source,
-		instances: map[string]*promInstance{}, tables: s.cfg.Tables,
+		instances: map[string]*promInstance{}, tables: s.cfg.Tables, room: s.room(KindPrometheus),
 	}
 	if p.header == nil {
 		p.header = http.Header{}
@@ -222,7 +223,7 @@ func (p *prometheus) ask(ctx context.Context, path string, form url.Values, time
 		return nil, &f, false
 	}
 	if f.cut {
-		r.state, r.why = StateError, fmt.Sprintf("the answer is larger than %d bytes; narrow it with match", p.s.cfg.MaxBody)
+		r.state, r.why = StateError, fmt.Sprintf("the answer is larger than %d bytes; narrow it with match", p.s.limit(KindPrometheus))
 		return nil, &f, false
 	}
 	data, warnings, err := promData(f.body)
@@ -398,21 +399,20 @@ type promPoint struct {
 	value float64
 }
 
-// promMatrix reads the series of an answer. Values that are no number are left out and counted, native
-// histograms counted.
-func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, err error) {
+// promMatrix reads the series of an answer. What cannot be used of it is left out and counted.
+func promMatrix(data []byte, maxSeries int) (out []promSeries, odd promOdd, err error) {
 	var head struct {
 		ResultType string
 		Result     json.RawMessage
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, 0, 0, errors.New("the answer has no result that is understood: " + err.Error())
+		return nil, odd, errors.New("the answer has no result that is understood: " + err.Error())
 	}
-	var scalar [2]json.RawMessage
+	var scalar promPoint
 	var result []struct {
 		Metric     map[string]string
-		Values     [][2]json.RawMessage
-		Value      *[2]json.RawMessage
+		Values     []promPoint
+		Value      *promPoint
 		Histograms []json.RawMessage
 	}
 	var into any = &result
@@ -421,23 +421,22 @@ func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, 
 	case "scalar":
 		into = &scalar
 	default:
-		return nil, 0, 0, fmt.Errorf("the answer is of type %q, want matrix or vector", oneLine(head.ResultType))
+		return nil, odd, fmt.Errorf("the answer is of type %q, want matrix or vector", oneLine(head.ResultType))
 	}
 	if err := json.Unmarshal(head.Result, into); err != nil {
-		return nil, 0, 0, errors.New("the answer has no result that is understood: " + err.Error())
+		return nil, odd, errors.New("the answer has no result that is understood: " + err.Error())
 	}
 	if head.ResultType == "scalar" {
-		p, ok, err := promValue(scalar)
-		if err != nil {
-			return nil, 0, 0, err
+		switch scalar.ms {
+		case notTime:
+			return nil, odd, errors.New("the answer is a scalar without a time and a value")
+		case notNumber:
+			return nil, promOdd{nan: 1}, nil
 		}
-		if !ok {
-			return nil, 1, 0, nil
-		}
-		return []promSeries{{points: []promPoint{p}}}, 0, 0, nil
+		return []promSeries{{points: []promPoint{scalar}}}, odd, nil
 	}
 	if len(result) > maxSeries {
-		return nil, 0, 0, fmt.Errorf("the answer has %d series, more than %d; narrow it with match", len(result), maxSeries)
+		return nil, odd, fmt.Errorf("the answer has %d series, more than %d; narrow it with match", len(result), maxSeries)
 	}
 	for _, x := range result {
 		s := promSeries{name: x.Metric["__name__"]}
@@ -448,18 +447,18 @@ func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, 
 		}
 		s.key = x.Metric["job"] + "\xff" + x.Metric["instance"]
 		if len(x.Histograms) > 0 {
-			native++
+			odd.native++
 		}
 		if x.Value != nil {
 			x.Values = append(x.Values, *x.Value)
 		}
-		for _, v := range x.Values {
-			p, ok, err := promValue(v)
+		s.points = x.Values[:0]
+		for _, p := range x.Values {
 			switch {
-			case err != nil:
-				return nil, 0, 0, err
-			case !ok:
-				nan++
+			case p.ms == notTime:
+				odd.bad++
+			case p.ms == notNumber:
+				odd.nan++
 			case len(s.points) > 0 && s.points[len(s.points)-1].ms >= p.ms:
 				// Out of order: an answer that has been merged from several places.
 			default:
@@ -470,27 +469,65 @@ func promMatrix(data []byte, maxSeries int) (out []promSeries, nan, native int, 
 			out = append(out, s)
 		}
 	}
-	return out, nan, native, nil
+	if len(out) == 0 && odd.bad > 0 {
+		return nil, odd, errors.New("none of the samples of the answer has a time and a value")
+	}
+	return out, odd, nil
 }
 
-// promValue reads a pair of a time and a number in quotes; false is a value that is no number.
-func promValue(v [2]json.RawMessage) (promPoint, bool, error) {
-	t, err := strconv.ParseFloat(string(bytes.TrimSpace(v[0])), 64)
+// promOdd counts what of an answer cannot be used: samples whose value is no number, samples that are none, and
+// series of native histograms.
+type promOdd struct{ nan, bad, native int }
+
+// tell adds problems of it to r, with who before them.
+func (o promOdd) tell(r *reading, who string) {
+	for _, x := range []struct {
+		n    int
+		text string
+	}{
+		{o.nan, "values that are NaN or infinite are left out"},
+		{o.bad, "samples without a time and a value are left out"},
+		{o.native, "native histograms are not read"},
+	} {
+		if x.n > 0 {
+			r.problem(0, who+x.text, int64(x.n))
+		}
+	}
+}
+
+// notTime and notNumber are the instants of samples that are none, before all times that are believed.
+const (
+	notTime   = math.MinInt64
+	notNumber = math.MinInt64 + 1
+)
+
+// UnmarshalJSON reads a pair of a time in s and a number in quotes. Answers have millions of them, so that it makes
+// nothing; a pair that is none is one with an instant that says so, for the others are good all the same.
+func (p *promPoint) UnmarshalJSON(b []byte) error {
+	*p = promPoint{ms: notTime}
+	b, ok := bytes.CutPrefix(b, []byte("["))
+	b, ended := bytes.CutSuffix(b, []byte("]"))
+	at, v, two := bytes.Cut(b, []byte(","))
+	if !ok || !ended || !two {
+		return nil
+	}
+	t, err := strconv.ParseFloat(view(bytes.TrimSpace(at)), 64)
 	if err != nil || !(t > -1e11 && t < 1e11) {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the time %s", oneLine(string(v[0])))
+		return nil
 	}
-	var text string
-	if err := json.Unmarshal(v[1], &text); err != nil {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", oneLine(string(v[1])))
+	v = bytes.TrimSpace(v)
+	if len(v) < 2 || v[0] != '"' || v[len(v)-1] != '"' {
+		return nil
 	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return promPoint{}, false, fmt.Errorf("the answer has a sample with the value %s", oneLine(string(v[1])))
+	x, err := strconv.ParseFloat(view(v[1:len(v)-1]), 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+	case !finite(x):
+		p.ms = notNumber
+	default:
+		*p = promPoint{ms: int64(math.Round(t * 1e3)), value: x}
 	}
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return promPoint{}, false, nil
-	}
-	return promPoint{ms: int64(math.Round(t * 1e3)), value: x}, true, nil
+	return nil
 }
 
 // askSamples asks for the raw samples since the last reading and hands them on, endpoint by
@@ -516,17 +553,12 @@ func (p *prometheus) askSamples(ctx context.Context, server int64, timeout time.
 		return false
 	}
 	defer p.s.parsed()
-	series, nan, native, err := promMatrix(data, p.s.cfg.MaxSeries)
+	series, odd, err := promMatrix(data, p.s.cfg.MaxSeries)
 	if err != nil {
 		r.state, r.why = StateNotAPage, oneLine(err.Error())
 		return false
 	}
-	if nan > 0 {
-		r.problem(0, "values that are NaN or infinite are left out", int64(nan))
-	}
-	if native > 0 {
-		r.problem(0, "native histograms are not read", int64(native))
-	}
+	odd.tell(r, "")
 	r.series += len(series)
 	if d := spacing(series); d > 0 {
 		p.interval = d
@@ -581,7 +613,7 @@ func (p *prometheus) hand(series []promSeries, first bool, sink signal.Sink, r *
 				return
 			}
 			inst = &promInstance{newest: math.MinInt64, reader: NewReader(Options{
-				Tables: p.tables, MaxSeries: p.s.cfg.MaxSeries, Source: func(*Table) int { return p.source },
+				Tables: p.tables, MaxSeries: p.s.cfg.MaxSeries, Source: func(*Table) int { return p.source }, Room: p.room,
 				Keep: map[string][]string{"instance": {"instance"}, "job": {"job"}},
 			})}
 			p.instances[key] = inst
@@ -659,14 +691,12 @@ func (p *prometheus) askQuery(ctx context.Context, q *promQuery, server int64, t
 		}
 		return false
 	}
-	series, nan, _, err := promMatrix(data, p.s.cfg.MaxSeries)
+	series, odd, err := promMatrix(data, p.s.cfg.MaxSeries)
 	if err != nil {
 		r.problem(0, fmt.Sprintf("query %s: %s", oneLine(q.Name), oneLine(err.Error())), 1)
 		return true
 	}
-	if nan > 0 {
-		r.problem(0, fmt.Sprintf("query %s: values that are NaN or infinite are left out", oneLine(q.Name)), int64(nan))
-	}
+	odd.tell(r, fmt.Sprintf("query %s: ", oneLine(q.Name)))
 	zero := p.s.cfg.Clock.Start().UnixNano()
 	var samples []signal.Sample
 	for i := range series {
@@ -674,6 +704,10 @@ func (p *prometheus) askQuery(ctx context.Context, q *promQuery, server int64, t
 		labels := joinLabels(s.labels)
 		id, ok := q.ids[labels]
 		if !ok {
+			if !p.room() {
+				r.problem(0, noRoom, 1)
+				continue
+			}
 			decl := signal.Series{Signal: q.id, Labels: labels}
 			if q.id == signal.None {
 				decl.Raw = q.Name

@@ -134,9 +134,10 @@ func TestPrometheus(t *testing.T) {
 			})
 		}
 		hour := time.Hour
-		add("vllm:num_requests_running", "llm", "a:8000", -600*time.Second+1200*ms, hour, since)
-		add("vllm:num_requests_running", "llm", "b:8000", -600*time.Second+3400*ms, 14*time.Second, since)
-		add("vllm:num_requests_running", "other", "c:8000", -600*time.Second+2*time.Second, hour, since)
+		running := func(t time.Time) float64 { return 10 + since(t) }
+		add("vllm:num_requests_running", "llm", "a:8000", -600*time.Second+1200*ms, hour, running)
+		add("vllm:num_requests_running", "llm", "b:8000", -600*time.Second+3400*ms, 14*time.Second, running)
+		add("vllm:num_requests_running", "other", "c:8000", -600*time.Second+2*time.Second, hour, running)
 		add("up", "llm", "a:8000", -600*time.Second, hour, since)
 		add("vllm:generation_tokens_total", "llm", "a:8000", -600*time.Second+1200*ms, hour, func(t time.Time) float64 {
 			if since(t) > 10 && since(t) < 14 {
@@ -161,15 +162,15 @@ func TestPrometheus(t *testing.T) {
 
 		sec := time.Second
 		// Of what was before only the newest, then each once.
-		want := []at{instant(-3800*ms, -4)}
+		want := []at{instant(-3800*ms, 6)}
 		for i := range 6 {
 			w := 1200*ms + time.Duration(i)*5*sec
-			want = append(want, instant(w, math.Round(w.Seconds())))
+			want = append(want, instant(w, 10+math.Round(w.Seconds())))
 		}
 		if diff := cmp.Diff(want, sink.of(0, "requests_running", "engine=0,instance=a:8000,job=llm")); diff != "" {
 			t.Errorf("a (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]at{instant(-1600*ms, -2), instant(3400*ms, 3), instant(8400*ms, 8), instant(13400*ms, 13)}, sink.of(0, "requests_running", "engine=0,instance=b:8000,job=llm")); diff != "" {
+		if diff := cmp.Diff([]at{instant(-1600*ms, 8), instant(3400*ms, 13), instant(8400*ms, 18), instant(13400*ms, 23)}, sink.of(0, "requests_running", "engine=0,instance=b:8000,job=llm")); diff != "" {
 			t.Errorf("b (-want +got):\n%s", diff)
 		}
 		if n := len(sink.of(0, "requests_running", "*")); n != len(want)+4 {
@@ -254,29 +255,32 @@ func TestPromMatrix(t *testing.T) {
 		in          string
 		series      int
 		nan, native int
+		bad         int
 		err         string
 	}{
-		{`{"resultType":"matrix","result":[]}`, 0, 0, 0, ""},
-		{`{"resultType":"matrix","result":[{"metric":{"__name__":"x","job":"j"},"values":[[1.5,"1"],[2.5,"NaN"],[3.5,"+Inf"],[4,"2e3"]]}]}`, 1, 2, 0, ""},
-		{`{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]},{"metric":{"a":"b"},"value":[1,"-Inf"]}]}`, 1, 1, 0, ""},
-		{`{"resultType":"scalar","result":[1700000000.123,"4"]}`, 1, 0, 0, ""},
-		{`{"resultType":"scalar","result":[1700000000.123,"NaN"]}`, 0, 1, 0, ""},
-		{`{"resultType":"matrix","result":[{"metric":{"__name__":"h"},"histograms":[[1,{"count":"2"}]]}]}`, 0, 0, 1, ""},
-		{`{"resultType":"matrix","result":[{"metric":{},"values":[[2,"1"],[1,"5"],[2,"6"],[3,"7"]]}]}`, 1, 0, 0, ""},
-		{`{"resultType":"string","result":[1,"x"]}`, 0, 0, 0, `type "string"`},
-		{`{"resultType":"matrix","result":[{"metric":{},"values":[["x","1"]]}]}`, 0, 0, 0, "time"},
-		{`{"resultType":"matrix","result":[{"metric":{},"values":[[1,1]]}]}`, 0, 0, 0, "value"},
-		{`{"resultType":"matrix","result":[{"metric":{},"values":[[1,"one"]]}]}`, 0, 0, 0, "value"},
-		{`{"resultType":"matrix","result":[{},{},{},{}]}`, 0, 0, 0, "4 series, more than 3"},
-		{`[]`, 0, 0, 0, "no result"},
-		{``, 0, 0, 0, "no result"},
+		{`{"resultType":"matrix","result":[]}`, 0, 0, 0, 0, ""},
+		{`{"resultType":"matrix","result":[{"metric":{"__name__":"x","job":"j"},"values":[[1.5,"1"],[2.5,"NaN"],[3.5,"+Inf"],[4,"2e3"]]}]}`, 1, 2, 0, 0, ""},
+		{`{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]},{"metric":{"a":"b"},"value":[1,"-Inf"]}]}`, 1, 1, 0, 0, ""},
+		{`{"resultType":"scalar","result":[1700000000.123,"4"]}`, 1, 0, 0, 0, ""},
+		{`{"resultType":"scalar","result":[1700000000.123,"NaN"]}`, 0, 1, 0, 0, ""},
+		{`{"resultType":"matrix","result":[{"metric":{"__name__":"h"},"histograms":[[1,{"count":"2"}]]}]}`, 0, 0, 1, 0, ""},
+		{`{"resultType":"matrix","result":[{"metric":{},"values":[[2,"1"],[1,"5"],[2,"6"],[3,"7"]]}]}`, 1, 0, 0, 0, ""},
+		{`{"resultType":"matrix","result":[{"metric":{},"values":[[1e300,"1"],[-1,"2"],["x",5],null,[1],{},[2,"1e400"],[3,"1e308"],[4,"5","6"],[5,"1\\u0030"]]}]}`, 1, 1, 0, 7, ""},
+		{`{"resultType":"scalar","result":[1,2]}`, 0, 0, 0, 0, "scalar"},
+		{`{"resultType":"string","result":[1,"x"]}`, 0, 0, 0, 0, `type "string"`},
+		{`{"resultType":"matrix","result":[{"metric":{},"values":[["x","1"]]}]}`, 0, 0, 0, 1, "none of the samples"},
+		{`{"resultType":"matrix","result":[{"metric":{},"values":[[1,1]]}]}`, 0, 0, 0, 1, "none of the samples"},
+		{`{"resultType":"matrix","result":[{"metric":{},"values":[[1,"one"]]}]}`, 0, 0, 0, 1, "none of the samples"},
+		{`{"resultType":"matrix","result":[{},{},{},{}]}`, 0, 0, 0, 0, "4 series, more than 3"},
+		{`[]`, 0, 0, 0, 0, "no result"},
+		{``, 0, 0, 0, 0, "no result"},
 	} {
-		s, nan, native, err := promMatrix([]byte(x.in), 3)
-		if len(s) != x.series || nan != x.nan || native != x.native || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
-			t.Errorf("%s: %v, %d NaN, %d native, %v", x.in, s, nan, native, err)
+		s, odd, err := promMatrix([]byte(x.in), 3)
+		if len(s) != x.series || odd.nan != x.nan || odd.native != x.native || odd.bad != x.bad || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
+			t.Errorf("%s: %v, %+v, %v", x.in, s, odd, err)
 		}
 	}
-	s, _, _, _ := promMatrix([]byte(`{"resultType":"matrix","result":[{"metric":{},"values":[[2,"1"],[1,"5"],[2,"6"],[3,"7"]]}]}`), 3)
+	s, _, _ := promMatrix([]byte(`{"resultType":"matrix","result":[{"metric":{},"values":[[2,"1"],[1,"5"],[2,"6"],[3,"7"]]}]}`), 3)
 	if diff := cmp.Diff([]promPoint{{2000, 1}, {3000, 7}}, s[0].points, cmp.AllowUnexported(promPoint{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -348,7 +352,7 @@ func FuzzPromAnswer(f *testing.F) {
 			return
 		}
 		_, _ = promScalar(data)
-		series, _, _, err := promMatrix(data, 1000)
+		series, _, err := promMatrix(data, 1000)
 		if err != nil {
 			return
 		}

@@ -26,8 +26,11 @@ type Options struct {
 	// WallZero is the unix time in ns at which the run's clock was 0, by which a page's
 	// own timestamps become times of the run (on the source's wall clock); with 0 they are left unused.
 	WallZero int64
-	// MaxSeries bounds the series of one page; 200,000 when 0. What is beyond is left out and is a Problem.
+	// MaxSeries bounds the series of one page; DefaultMaxSeries when 0. What is beyond is left out and is a Problem.
 	MaxSeries int
+	// Room says whether one more course of values may be declared, and counts it; nil means always. What has no room
+	// is left out and is a Problem: labels that change with every reading must not fill memory and disk.
+	Room func() bool
 	// Raw says that series of which no signal is made are kept under their own names as well, once a source is known.
 	Raw bool
 }
@@ -59,6 +62,8 @@ type PageInfo struct {
 	// FirstOutOfRange the first signal, with its instance and range, whose value could
 	// not be true. Empty when there was none.
 	FirstNaN, FirstOutOfRange string
+	// NoRoom counts values of courses for which there was no room.
+	NoRoom int
 	// Backwards counts values whose own time lies before that of the value before.
 	Backwards int
 	// Problems are the first few of what could not be used.
@@ -163,7 +168,7 @@ type Reader struct {
 // NewReader returns a reader that has seen nothing.
 func NewReader(o Options) *Reader {
 	if o.MaxSeries == 0 {
-		o.MaxSeries = 200_000
+		o.MaxSeries = DefaultMaxSeries
 	}
 	tables := o.Tables
 	if len(tables) == 0 {

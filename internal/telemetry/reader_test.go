@@ -657,6 +657,43 @@ func TestTooManySeries(t *testing.T) {
 	}
 }
 
+// Labels that change with every reading bring new courses only as long as there is room; those that are known go on.
+func TestNoRoom(t *testing.T) {
+	var pages []string
+	for i := range 6 {
+		pages = append(pages, fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_running{engine=\"new%d\"} 1\n", i, i))
+	}
+	left := 3
+	b, infos := read(t, Options{Room: func() bool { left--; return left >= 0 }}, pages...)
+	if len(b.series) != 3 || len(b.samples) != 6+2 {
+		t.Errorf("%d courses with %d samples, want 3 with 8", len(b.series), len(b.samples))
+	}
+	for i, info := range infos {
+		if want := max(0, min(i-1, 1)); info.NoRoom != want || info.Samples != 2-want {
+			t.Errorf("page %d: %d without room, %d samples", i, info.NoRoom, info.Samples)
+		}
+	}
+}
+
+// What a server cannot mean is left out: there is no negative number of requests, while temperatures may be.
+func TestLessThanNothing(t *testing.T) {
+	x := table(t, `source: x
+title: X
+detect: [a]
+signals:
+  requests_running: a
+  fb_used: b
+  gpu_temp: c
+`)
+	b, infos := read(t, Options{Tables: []*Table{x}}, "a -1\nb -1e9\nc -20\n", "a 2\nb 0\nc 5\n")
+	if diff := cmp.Diff(map[string][]float64{"requests_running": {2}, "fb_used": {0}, "gpu_temp": {-20, 5}}, b.courses()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if infos[0].OutOfRange != 2 || infos[1].OutOfRange != 0 {
+		t.Errorf("%d and %d out of range", infos[0].OutOfRange, infos[1].OutOfRange)
+	}
+}
+
 // The strict parser and the scanner say the same of every page that the strict one takes.
 func TestScannerAgreesWithParser(t *testing.T) {
 	for name, page := range allPages(t) {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/clock"
@@ -33,6 +34,11 @@ const (
 	lastTry = time.Second
 	// MaxTargets bounds the endpoints of a Scraper.
 	MaxTargets = 4096
+	// MaxCourses bounds the courses of values that all endpoints of a Scraper declare during a run: each takes memory
+	// until its end. One page may have its share of them within leastCourses, 13 engines of 600, and mostCourses, 54.
+	MaxCourses   = 1 << 17
+	leastCourses = 1 << 13
+	mostCourses  = 1 << 15
 
 	// A reading that takes longer than slowTime of the server's, or gives more than heavyBytes or heavySeries, costs
 	// the server too much at the period asked for (a Python server streams nothing meanwhile: telemetry.md, 31); at twice the period it
@@ -101,7 +107,8 @@ type Config struct {
 	Every time.Duration
 	// Timeout bounds one reading; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// MaxBody and MaxSeries bound what is used of one page; 0 means DefaultMaxBody and DefaultMaxSeries.
+	// MaxBody and MaxSeries bound what is used of one page; 0 means DefaultMaxBody, of a Prometheus' answer
+	// DefaultMaxAnswer, and DefaultMaxSeries.
 	MaxBody   int64
 	MaxSeries int
 	// AskClocks asks pages that come quickly a few times more, between the points of the grid, until their Date tells
@@ -124,6 +131,7 @@ type Scraper struct {
 	sources []*source
 	connect connect
 	parsing chan struct{} // of those that parse a page
+	courses atomic.Int64  // declared by all sources
 
 	cancel  context.CancelFunc
 	started int64 // on the run's clock, MaxInt64 before Start
@@ -143,6 +151,33 @@ type way struct {
 	// fresh makes a new connection for each request: one that dies on a connection that was used before would be sent
 	// again, which must not happen to a page that reading empties.
 	fresh bool
+	body  int64 // the limit of one answer
+}
+
+// limit returns how large an answer of an endpoint may be.
+func (s *Scraper) limit(k Kind) int64 {
+	switch {
+	case s.cfg.MaxBody > 0:
+		return s.cfg.MaxBody
+	case k == KindPrometheus:
+		return DefaultMaxAnswer
+	}
+	return DefaultMaxBody
+}
+
+// room returns what counts the courses that one source declares.
+func (s *Scraper) room(k Kind) func() bool {
+	left := min(max(MaxCourses/max(1, len(s.cfg.Targets)), leastCourses), mostCourses)
+	if k == KindPrometheus {
+		left = MaxCourses // it has the pages of many
+	}
+	return func() bool {
+		if left <= 0 || s.courses.Add(1) > MaxCourses {
+			return false
+		}
+		left--
+		return true
+	}
 }
 
 func (s *Scraper) client(w way) (*stream.Client, error) {
@@ -152,7 +187,7 @@ func (s *Scraper) client(w way) (*stream.Client, error) {
 		return c, nil
 	}
 	c, err := newClient(s.cfg.Clock, stream.Config{
-		TLS: w.tls, Proxy: w.proxy, Dial: s.cfg.Dial, MaxBody: s.cfg.MaxBody, NewConnection: w.fresh,
+		TLS: w.tls, Proxy: w.proxy, Dial: s.cfg.Dial, MaxBody: w.body, NewConnection: w.fresh,
 		ConnectTimeout: min(s.cfg.Timeout, edgeTimeout),
 	})
 	if err != nil {
@@ -237,9 +272,6 @@ func New(cfg Config) (*Scraper, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	if cfg.MaxBody <= 0 {
-		cfg.MaxBody = DefaultMaxBody
-	}
 	if cfg.MaxSeries <= 0 {
 		cfg.MaxSeries = DefaultMaxSeries
 	}
@@ -283,7 +315,7 @@ func New(cfg Config) (*Scraper, error) {
 		if p := strings.TrimRight(u.Path, "/"); p != "/metrics" && p != "" {
 			src.info.Name += p
 		}
-		client, err := s.client(way{tls: t.TLS, proxy: t.Proxy})
+		client, err := s.client(way{tls: t.TLS, proxy: t.Proxy, body: s.limit(t.Kind)})
 		if err != nil {
 			return nil, fmt.Errorf("telemetry %s: %w", src.info.URL, err)
 		}
@@ -659,10 +691,10 @@ type pageSource struct {
 
 func newPage(s *Scraper, client *stream.Client, t Target, source int) *pageSource {
 	return &pageSource{
-		s: s, fetch: fetcher{client: client}, way: way{tls: t.TLS, proxy: t.Proxy}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
+		s: s, fetch: fetcher{client: client}, way: way{tls: t.TLS, proxy: t.Proxy, body: s.limit(KindPage)}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
 		reader: NewReader(Options{
 			Tables: s.cfg.Tables, MaxSeries: s.cfg.MaxSeries, WallZero: s.cfg.Clock.Start().UnixNano(),
-			Source: func(*Table) int { return source },
+			Source: func(*Table) int { return source }, Room: s.room(KindPage),
 		}),
 	}
 }
@@ -677,7 +709,7 @@ func (p *pageSource) read(ctx context.Context, sink signal.Sink, timeout time.Du
 		p.url, r.url = f.url, f.url // from now on without the detour
 	}
 	if f.cut {
-		r.problem(0, fmt.Sprintf("the page is larger than %d bytes: the rest is not read", p.s.cfg.MaxBody), 1)
+		r.problem(0, fmt.Sprintf("the page is larger than %d bytes: the rest is not read", p.way.body), 1)
 	}
 	if !p.way.fresh && looksLikeJSON(f.body) {
 		p.way.fresh = true
@@ -788,6 +820,7 @@ func (r *reading) read(info *PageInfo) {
 		{info.NaN, "values that are NaN or infinite are left out", info.FirstNaN},
 		{info.Duplicate, "of series that stand on the page twice the first is used", ""},
 		{info.OutOfRange, "values that cannot be true are left out", info.FirstOutOfRange},
+		{info.NoRoom, noRoom, ""},
 	} {
 		if x.n == 0 {
 			continue
@@ -798,6 +831,9 @@ func (r *reading) read(info *PageInfo) {
 		r.problem(0, x.text, int64(x.n))
 	}
 }
+
+// noRoom says that a source has more courses of values than one may.
+const noRoom = "so many names and labels came up during the run, as where labels change with every reading, that values of new ones are left out"
 
 // known takes over which sources the reader has recognised.
 func (r *reading) known(reader *Reader) {

@@ -17,9 +17,11 @@ import (
 
 const (
 	// DefaultMaxBody is how much of a page is read; the largest seen of a real server has half a MB.
-	DefaultMaxBody = 32 << 20
-	// DefaultMaxSeries bounds the series of one page.
-	DefaultMaxSeries = 200_000
+	DefaultMaxBody = 8 << 20
+	// DefaultMaxAnswer is how large the answer of a Prometheus may be, which has many pages of many endpoints.
+	DefaultMaxAnswer = 32 << 20
+	// DefaultMaxSeries bounds the series of one page: 80 engines of 600 series.
+	DefaultMaxSeries = 50_000
 	// maxRedirects bounds how often an endpoint may send to another path of its own.
 	maxRedirects = 3
 )
@@ -189,6 +191,9 @@ func failureText(x *stream.Exchange) string {
 	}
 	if x.Err == "" {
 		return x.Failure.String()
+	}
+	if x.Failure == stream.FailTotalTimeout {
+		return fmt.Sprintf("timed out: no whole answer within %v", time.Duration(x.End-x.Start).Round(time.Millisecond))
 	}
 	return oneLine(x.Failure.String() + ": " + x.Err)
 }

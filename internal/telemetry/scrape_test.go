@@ -731,3 +731,31 @@ func TestPathAndWait(t *testing.T) {
 		}
 	})
 }
+
+// A page may have a good share of the courses of a run and never all; a Prometheus, which has many pages, may.
+func TestShareOfCourses(t *testing.T) {
+	for _, x := range []struct{ sources, page, prometheus int }{
+		{1, mostCourses, MaxCourses}, {8, MaxCourses / 8, MaxCourses}, {64, leastCourses, MaxCourses},
+	} {
+		for kind, want := range map[Kind]int{KindPage: x.page, KindPrometheus: x.prometheus} {
+			s := &Scraper{cfg: Config{Targets: make([]Target, x.sources)}}
+			room, n := s.room(kind), 0
+			for n <= MaxCourses && room() {
+				n++
+			}
+			if n != want {
+				t.Errorf("%d sources, %s: %d courses, want %d", x.sources, kind, n, want)
+			}
+		}
+	}
+	s := &Scraper{cfg: Config{Targets: make([]Target, 64)}}
+	n := 0
+	for range 64 {
+		for room := s.room(KindPage); room(); {
+			n++
+		}
+	}
+	if n != MaxCourses {
+		t.Errorf("%d courses of all sources, want %d", n, MaxCourses)
+	}
+}

@@ -143,7 +143,7 @@ type Way struct {
 	// servers that changed the unit and not the name.
 	Help string `yaml:"help"`
 	// Range is the least and the greatest value that can be true, in the signal's
-	// unit: others are missing. By default [0, 1.05] for ratios (unit 1), and anything up to 1e15 for others.
+	// unit: others are missing. By default [0, 1.05] for ratios (unit 1), [0, 1e15] for others, and anything for temperatures.
 	Range []float64 `yaml:"range"`
 	// ZeroIsOff says that 0 means that the server does not count this: the signal is missing until the value is another.
 	ZeroIsOff bool `yaml:"zero-is-off"`
@@ -458,9 +458,13 @@ func (w *Way) check(c *checker, path string, def *signal.Def, t *Table) {
 			}
 		}
 	}
-	w.least, w.greatest = -1e15, 1e15
-	if def.Unit == "1" {
-		w.least, w.greatest = 0, 1.05
+	// Nothing of what is told can be less than nothing, but temperatures: servers write -1 for what they do not know.
+	w.least, w.greatest = 0, 1e15
+	switch def.Unit {
+	case "1":
+		w.greatest = 1.05
+	case "C":
+		w.least = -1e15
 	}
 	if def.Kind == signal.Counter || def.Kind == signal.Distribution {
 		// Counters may be of any size: 1e15 bytes is a busy day of one link.
