@@ -127,7 +127,7 @@ func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 		cfg.Replicas = replicas
 	}
 	if n := cfg.TP * layers * replicas; n != c.GPUs {
-		return cfg, fmt.Errorf("--gpus %d: tp %d x pp %d x dp %d x replicas %d are %d", c.GPUs, cfg.TP, max(c.PP, 1), max(c.DP, 1), replicas, n)
+		return cfg, fmt.Errorf("--gpus %d: tp %d x pp %d x dp %d x replicas %d are %d; the first must be what the others come to", c.GPUs, cfg.TP, max(c.PP, 1), max(c.DP, 1), replicas, n)
 	}
 	return cfg, nil
 }

@@ -178,7 +178,7 @@ func (c *Cluster) Describe() string {
 	if c.Config.Step > 0 {
 		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
 	}
-	on, each := c.Config.GPU, ""
+	on, each := c.Layout.GPU.Name, ""
 	if n := c.Config.TP * max(c.Config.PP, 1) * max(c.Config.DP, 1); n > 1 {
 		on = fmt.Sprintf("%d x %s", n, on)
 	}

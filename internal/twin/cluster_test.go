@@ -12,6 +12,7 @@ func TestDescribeCountsDevices(t *testing.T) {
 		want string
 	}{
 		{ClusterConfig{}, "on h100,"},
+		{ClusterConfig{GPU: "NVIDIA H100 SXM 80 GB"}, "on h100,"}, // however it is spelled
 		{ClusterConfig{TP: 2}, "on 2 x h100,"},
 		{ClusterConfig{PP: 2}, "on 2 x h100,"},
 		{ClusterConfig{Model: "deepseek-v3", GPU: "h200", Precision: FP8, DP: 8, EP: 8, Replicas: 2}, "on 2 replicas of 8 x h200,"},

@@ -117,6 +117,9 @@ type Counters struct {
 	// ComputedTokens counts all tokens that went through the model, those
 	// computed again included.
 	ComputedTokens int64
+	// CachedTokens counts what of PromptTokens was found in the prefix cache: at the
+	// first token, when the prompt is counted, where PrefixHits counts at admission.
+	CachedTokens int64
 	// PrefixQueries counts the prompt tokens that were looked up in the prefix
 	// cache, PrefixHits those found there; both once per sequence.
 	PrefixQueries, PrefixHits int64
@@ -830,6 +833,7 @@ func (e *Engine) startDecoding(s *Seq, now float64) {
 	if s.made == 0 {
 		s.Account.First = now
 		e.Counters.PromptTokens += int64(s.Prompt)
+		e.Counters.CachedTokens += int64(s.Account.Cached)
 	}
 	if s.redo != 0 {
 		s.Account.Preempted += now - s.redo

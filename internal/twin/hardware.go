@@ -472,14 +472,22 @@ func (l *Layout) memory() (Memory, error) {
 // tooSmall is the error of a model that does not fit, with where the memory goes.
 func (l *Layout) tooSmall(mem Memory) error {
 	left := mem.Usable - mem.Weights - mem.Activations - mem.Other
-	result := fmt.Sprintf("leaves %.1f GiB for keys and values", left/gib)
+	result := fmt.Sprintf("leaves %s for keys and values", amount(left))
 	if left < 0 {
-		result = fmt.Sprintf("is %.1f GiB too much, without any keys and values", -left/gib)
+		result = fmt.Sprintf("is %s too much, without any keys and values", amount(-left))
 	}
 	return fmt.Errorf(
 		"%s in %s does not fit %d x %s: of %.1f GiB on each the engine may use %.1f GiB, weights take %.1f GiB, activations %.1f GiB, graphs and libraries %.1f GiB, which %s; %s",
 		l.Model.Name, l.Precision, l.Devices(), l.GPU.Name, l.GPU.MemoryGiB.V, mem.Usable/gib, mem.Weights/gib,
 		mem.Activations/gib, mem.Other/gib, result, l.fitHint())
+}
+
+// amount is a difference of memory, small ones in MiB: nothing is 0.0 too much.
+func amount(bytes float64) string {
+	if bytes < 0.95*gib {
+		return fmt.Sprintf("%.3g MiB", bytes/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", bytes/gib)
 }
 
 func (l *Layout) divideMemory() Memory {

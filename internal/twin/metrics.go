@@ -119,6 +119,9 @@ type page struct {
 	r     *replica
 	hists engineHists
 	work  Work
+	// computed and cached are the tokens of the prompts that have had their first token;
+	// each only grows, and they are read once for a page, whose parts have to add up.
+	computed, cached float64
 }
 
 // appendMetrics appends the page of vLLM's V1 engine.
@@ -130,6 +133,7 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	for i, r := range s.replicas {
 		pages[i] = page{label: labels("engine", strconv.Itoa(r.index)), r: r}
 		p := &pages[i]
+		p.computed, p.cached = float64(r.state.computed.Load()), float64(r.state.cached.Load())
 		r.logMu.Lock()
 		for j := range r.hists {
 			p.hists[j] = r.hists[j].copy()
@@ -204,7 +208,7 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", "", func(p *page) float64 { return 1 - float64(p.r.state.free.Load())/float64(s.blocks) })
 	queries := func(p *page) float64 { return float64(p.r.state.queries.Load()) }
 	hits := func(p *page) float64 { return float64(p.r.state.hits.Load()) }
-	prompt := func(p *page) float64 { return float64(p.r.state.prompt.Load()) }
+	cached := func(p *page) float64 { return p.cached }
 	counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.", value{"", queries})
 	counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.", value{"", hits})
 	counter("external_prefix_cache_queries", "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.", value{"", none})
@@ -212,12 +216,12 @@ func (s *Server) appendMetrics(b []byte) []byte {
 	counter("mm_cache_queries", "Multi-modal cache queries, in terms of number of queried items.", value{"", none})
 	counter("mm_cache_hits", "Multi-modal cache hits, in terms of number of cached items.", value{"", none})
 	counter("num_preemptions", "Cumulative number of preemption from the engine.", value{"", func(p *page) float64 { return float64(p.r.state.preemptions.Load()) }})
-	counter("prompt_tokens", "Number of prefill tokens processed.", value{"", prompt})
+	counter("prompt_tokens", "Number of prefill tokens processed.", value{"", func(p *page) float64 { return p.computed + p.cached }})
 	counter("prompt_tokens_by_source", "Number of prompt tokens by source.",
-		value{labels("source", "local_compute"), func(p *page) float64 { return max(0, prompt(p)-hits(p)) }},
-		value{labels("source", "local_cache_hit"), hits},
+		value{labels("source", "local_compute"), func(p *page) float64 { return p.computed }},
+		value{labels("source", "local_cache_hit"), cached},
 		value{labels("source", "external_kv_transfer"), none})
-	counter("prompt_tokens_cached", "Number of cached prompt tokens (local + external).", value{"", hits})
+	counter("prompt_tokens_cached", "Number of cached prompt tokens (local + external).", value{"", cached})
 	counter("generation_tokens", "Number of generation tokens processed.", value{"", func(p *page) float64 { return float64(p.r.state.output.Load()) }})
 	reason := func(name string, read func(p *page) float64) value {
 		return value{labels("finished_reason", name), read}

@@ -1,8 +1,10 @@
 package twin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -103,6 +105,48 @@ func TestPrefixCache(t *testing.T) {
 			t.Errorf("without a cache: %s", answer)
 		}
 	}
+}
+
+// Prompts are counted, and what of them was cached, at their first token: a hit on
+// whose prompt the engine still works takes nothing back from the page.
+func TestSourcesOfPromptsOnlyGrow(t *testing.T) {
+	_, url := start(t, ServerConfig{})
+	base := strings.Repeat(" word", 3000)
+	post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, base))
+	figures := func() (hits, prompts, computed, cached float64) {
+		page := mustParse(t, fetch(t, url+"/metrics"))
+		get := func(name string, labels ...string) float64 {
+			return total(page, "vllm:"+name+"_total", "vllm:"+name+"_total", labels...)
+		}
+		return get("prefix_cache_hits"), get("prompt_tokens"), get("prompt_tokens_by_source", "source", "local_compute"), get("prompt_tokens_by_source", "source", "local_cache_hit")
+	}
+	if hits, prompts, computed, cached := figures(); hits != 0 || prompts != 3000 || computed != 3000 || cached != 0 {
+		t.Fatalf("%v hits, %v prompt tokens, %v computed and %v cached", hits, prompts, computed, cached)
+	}
+	// Seconds of prefill.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	body := fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, base+strings.Repeat(" more", 100_000))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	eventually(t, "the cached prefix is found", func() bool {
+		hits, prompts, computed, cached := figures()
+		if computed < 3000 || prompts != computed+cached {
+			t.Fatalf("%v hits, %v prompt tokens, %v computed and %v cached", hits, prompts, computed, cached)
+		}
+		return hits > 0
+	})
+	cancel()
+	<-left
 }
 
 // What is remembered of answers is bounded.

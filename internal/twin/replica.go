@@ -55,7 +55,8 @@ type replica struct {
 
 	state struct {
 		running, waiting, free atomic.Int64
-		prompt, output         atomic.Int64
+		computed, cached       atomic.Int64 // of the prompts
+		output                 atomic.Int64
 		preemptions, steps     atomic.Int64
 		queries, hits          atomic.Int64
 		stop, length, abort    atomic.Int64
@@ -384,7 +385,8 @@ func (r *replica) publish() {
 	s.running.Store(int64(l.Running))
 	s.waiting.Store(int64(l.Waiting))
 	s.free.Store(int64(l.Free))
-	s.prompt.Store(c.PromptTokens)
+	s.computed.Store(c.PromptTokens - c.CachedTokens)
+	s.cached.Store(c.CachedTokens)
 	s.output.Store(c.OutputTokens)
 	s.preemptions.Store(c.Preemptions)
 	s.steps.Store(c.Steps)

@@ -871,7 +871,7 @@ func (s *Server) Stats() Stats {
 	for _, r := range s.replicas {
 		st.Running += r.state.running.Load()
 		st.Waiting += r.state.waiting.Load()
-		st.PromptTokens += r.state.prompt.Load()
+		st.PromptTokens += r.state.computed.Load() + r.state.cached.Load()
 		st.OutputTokens += r.state.output.Load()
 		st.Preemptions += r.state.preemptions.Load()
 		st.Steps += r.state.steps.Load()

@@ -357,6 +357,7 @@ func TestImpossibleServers(t *testing.T) {
 		{ServerConfig{GPU: "h1000"}, "nearest: h100"},
 		{ServerConfig{Engine: "ollm"}, "nearest: vllm"},
 		{ServerConfig{Model: "llama-3.1-405b"}, "does not fit 1 x h100"},
+		{ServerConfig{MemoryUtilization: 0.21}, "which is 21.8 MiB too much"},
 		{ServerConfig{TP: 5}, "tp 5 does not divide the 32 attention heads"},
 		{ServerConfig{Replicas: -1}, "replicas -1"},
 		{ServerConfig{MaxNumSeqs: -1}, "max-num-seqs -1"},

@@ -433,6 +433,9 @@ func (d *driver) conclude() *Prediction {
 		p.Counters.Finished += c.Finished
 		p.Counters.Cancelled += c.Cancelled
 		p.Counters.ComputedTokens += c.ComputedTokens
+		p.Counters.CachedTokens += c.CachedTokens
+		p.Counters.PrefixQueries += c.PrefixQueries
+		p.Counters.PrefixHits += c.PrefixHits
 		p.MeanRunning += in.runningNS
 		p.MeanKV += in.usedNS
 		p.PeakKV = max(p.PeakKV, in.peak)
