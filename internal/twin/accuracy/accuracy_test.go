@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -60,18 +61,23 @@ func TestReasons(t *testing.T) {
 		row(`f,A,H100 SXM,vllm,0.12.0,llama-3.1-8b,bf16,agg,1,1,open-loop,,,512,64,512,64,50,8,,`) +
 		row(`g,A,H100 SXM,vllm,0.12.0,llama-3.1-8b,bf16,agg,1,1,closed-loop concurrency,4,,512,64,512,64,50,8,,max_num_seqs 4`) +
 		row(`h,A,H100 SXM,unknown,1,llama-3.1-8b,bf16,agg,1,1,closed-loop concurrency,4,,512,64,512,64,50,8,,`) +
-		row(`i,A,H100 SXM,vllm,0.12.0,llama-3.1-8b,bf16,agg,1,1,closed-loop concurrency,4,,512,64,512,64,,,,`)
+		row(`i,A,H100 SXM,vllm,0.12.0,llama-3.1-8b,bf16,agg,1,1,closed-loop concurrency,4,,512,64,512,64,,,,`) +
+		row(`j,C,H200 SXM,vllm,0.18.0,gpt-oss-120b,fp4,agg,1,1,closed-loop concurrency,4,,512,64,512,64,50,8,,`)
 	var out bytes.Buffer
 	if err := Run(t.Context(), strings.NewReader(in), &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"# 9 rows read", "left out: 1 mode disagg, 1 no rate", "1 saturated in the twin", "1 speculative decoding", "1 tp 3 does not divide the 32 attention heads",
+		"# 10 rows read", "left out: 1 mode disagg, 1 no rate", "1 saturated in the twin", "1 speculative decoding", "1 tp 3 does not divide the 32 attention heads",
 		`1 engine "unknown" is none of the twin's`, "# rows in no group: 1 neither TTFT nor TPOT", "# dense groups of confidence C or D", "median_ape tpot=NaN ttft=NaN e2e=NaN groups=0\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+	// Mixtures of low confidence are not run, and so have no errors, least of all 0.
+	if lines := regexp.MustCompile(`(?m)^H200 SXM .*$`).FindAllString(out.String(), -1); len(lines) != 1 || !strings.HasSuffix(lines[0], "rows=1   moe, confidence C or D") {
+		t.Errorf("of the mixture it says %q", lines)
 	}
 }
 

@@ -45,15 +45,16 @@ func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
 			}
 		}
 	}
+	// A group that was not run, as mixtures of low confidence are not, has no errors.
+	shown := func(g *Group) bool { return g.Used > 0 && len(g.byOverhead) > 0 }
 	fmt.Fprintf(w, "\n# mixture-of-experts groups: they need calibration, and have no target\n")
 	for _, g := range groups {
-		if g.Class == "moe" && g.Used > 0 {
+		if g.Class == "moe" && shown(g) {
 			print(g)
 		}
 	}
 	// What of dense groups does not count, too: nobody should have to ask whether a
 	// device or an engine was left out or was not there.
-	shown := func(g *Group) bool { return g.Used > 0 && len(g.byOverhead) > 0 }
 	fmt.Fprintf(w, "\n# dense groups of fewer than %d rows, not counted\n", minRows)
 	for _, g := range groups {
 		if g.Class == "dense" && !g.Low && shown(g) && !g.Counts() {
@@ -76,7 +77,10 @@ func (rep *Report) write(w io.Writer, rows int, took time.Duration) {
 			if g.Low {
 				why += ", confidence C or D"
 			}
-			fmt.Fprintf(w, "%-74s rows=%-3d %s; %s\n", g.Key, g.Rows, why, reasons(g.Out))
+			if len(g.Out) > 0 {
+				why += "; " + reasons(g.Out)
+			}
+			fmt.Fprintf(w, "%-74s rows=%-3d %s\n", g.Key, g.Rows, why)
 		}
 	}
 	if len(rep.Skipped) > 0 {
