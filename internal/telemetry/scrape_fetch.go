@@ -192,9 +192,6 @@ func failureText(x *stream.Exchange) string {
 	if x.Err == "" {
 		return x.Failure.String()
 	}
-	if x.Failure == stream.FailTotalTimeout {
-		return fmt.Sprintf("timed out: no whole answer within %v", time.Duration(x.End-x.Start).Round(time.Millisecond))
-	}
 	return oneLine(x.Failure.String() + ": " + x.Err)
 }
 
