@@ -917,12 +917,12 @@ func (in *instance) left(u *session) {
 }
 
 // contentOf appends what a prompt has in common with others: its parts up to the
-// last that somebody else may send too, all of them when its answer comes back
-// behind them. With a template each part is followed by what that adds.
+// last that somebody else may send too, all of them when the session goes on from
+// there. With a template each part is followed by what that adds.
 func contentOf(dst []Extent, req *message.Request, template bool) []Extent {
 	shared := 0
 	for i := range req.Parts {
-		if req.Parts[i].Layer != message.LayerTurn || req.Answer != 0 {
+		if req.Parts[i].Layer != message.LayerTurn || req.Again || req.Answer != 0 {
 			shared = i + 1
 		}
 	}
