@@ -12,7 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/tokenizer"
 )
+
+// The model's own tokenizer cuts texts exactly.
+var _ Tokenizer = (*tokenizer.Tokenizer)(nil)
 
 // each runs f for every generator of documents in each language.
 func each(t *testing.T, f func(t *testing.T, g Generator, lang Lang)) {

@@ -42,16 +42,16 @@ var sameAs = map[string]struct {
 	"caselaw/en":  {agreements, 0.02, 1.15, [2]float64{0.9, 1.6}, [2]float64{0.4, 1.2}},
 	"filing/en":   {agreements, 0.06, 1.20, [2]float64{0.9, 1.6}, [2]float64{0.6, 1.2}},
 	"patient/en":  {agreements, 0.04, 1.10, [2]float64{0.9, 1.6}, [2]float64{0.3, 1.0}},
-	"paper/en":    {papers, 0.06, 1.35, [2]float64{0.7, 1.2}, [2]float64{0.7, 1.3}},
+	"paper/en":    {papers, 0.10, 1.35, [2]float64{0.7, 1.2}, [2]float64{0.7, 1.3}},
 	"prose/en":    {novels, 0.12, 1.35, [2]float64{0.6, 1.2}, [2]float64{0.7, 1.3}},
-	"code/en":     {programs, 0.34, 1.75, [2]float64{0.6, 1.3}, [2]float64{0.6, 1.4}},
+	"code/en":     {programs, 0.28, 1.55, [2]float64{0.6, 1.3}, [2]float64{0.6, 1.4}},
 	"contract/zh": {statutes, 0.08, 1.10, [2]float64{0.9, 1.7}, [2]float64{0.6, 1.2}},
 	"caselaw/zh":  {statutes, 0.20, 1.35, [2]float64{0.9, 1.7}, [2]float64{0.6, 1.2}},
-	"filing/zh":   {statutes, 0.10, 1.15, [2]float64{0.9, 2.0}, [2]float64{0.5, 1.2}},
+	"filing/zh":   {statutes, 0.12, 1.15, [2]float64{0.9, 2.0}, [2]float64{0.5, 1.2}},
 	"patient/zh":  {statutes, 0.18, 1.35, [2]float64{0.9, 2.0}, [2]float64{0.3, 1.2}},
-	"paper/zh":    {news, 0.30, 1.60, [2]float64{0.6, 1.2}, [2]float64{0.3, 1.2}},
+	"paper/zh":    {news, 0.34, 1.65, [2]float64{0.6, 1.2}, [2]float64{0.3, 1.2}},
 	"prose/zh":    {news, 0.15, 1.55, [2]float64{0.4, 1.2}, [2]float64{0.3, 1.2}},
-	"code/zh":     {programs, 0.36, 1.75, [2]float64{0.6, 1.4}, [2]float64{0.6, 1.4}},
+	"code/zh":     {programs, 0.30, 1.50, [2]float64{0.6, 1.4}, [2]float64{0.6, 1.4}},
 }
 
 // The text has the traits of real text: it repeats itself no more, packs no
@@ -66,7 +66,7 @@ func TestTraits(t *testing.T) {
 			}
 			return
 		}
-		for seed := range uint64(5) {
+		for seed := range uint64(3) {
 			got := measure(g.(*document).appendBytes(nil, seed, 60_000, lang))
 			within := func(what string, v, lo, hi float64) {
 				t.Helper()
@@ -110,10 +110,16 @@ func TestTextDoesNotRepeat(t *testing.T) {
 		if again > limit {
 			t.Errorf("%d of %d long lines come again", again, lines)
 		}
-		n := len(text)
-		first, all := measure([]byte(text[:n/4])), measure([]byte(text))
-		if all.vocabulary <= first.vocabulary {
-			t.Errorf("%d different words in a quarter, %d in all", first.vocabulary, all.vocabulary)
+		words, _ := split(text)
+		vocabulary, quarter := map[string]bool{}, 0
+		for i, w := range words {
+			if i == len(words)/4 {
+				quarter = len(vocabulary)
+			}
+			vocabulary[w] = true
+		}
+		if len(vocabulary) <= quarter {
+			t.Errorf("%d different words in a quarter, no more in all", quarter)
 		}
 	})
 }

@@ -8,7 +8,12 @@ import "strconv"
 func init() {
 	for name, f := range map[string]builtin{
 		"books": books, "fiscal": fiscal, "musd": millions, "income": income, "segments": segments, "cash": cash, "balance": balance,
-		"doi": doi,
+		"doi":         doi,
+		"saleschange": salesChange,
+		"interest":    func(s *state, dst []byte) []byte { return s.sum(dst, s.walk[walkInterest]) },
+		"interestB":   func(s *state, dst []byte) []byte { return s.sum(dst, s.walk[walkPriorInterest]) },
+		"tax":         func(s *state, dst []byte) []byte { return appendNumber(dst, s.walk[walkTax]%1000, 0, 1) },
+		"taxB":        func(s *state, dst []byte) []byte { return appendNumber(dst, s.walk[walkTax]/1000, 0, 1) },
 	} {
 		builtins[name] = f
 	}
@@ -21,6 +26,9 @@ const (
 	walkIncome
 	walkPriorIncome
 	walkCash
+	walkInterest
+	walkPriorInterest
+	walkTax // two rates in thousandths, the prior year's first
 )
 
 // books sets the size of the company: net sales of two years.
@@ -32,6 +40,8 @@ func books(s *state, dst []byte) []byte {
 	}
 	s.walk[walkSales] = sales
 	s.walk[walkPrior] = sales * 1000 / s.between(860, 1170)
+	s.walk[walkInterest], s.walk[walkPriorInterest] = s.two(s.walk[walkSales], s.walk[walkPrior], 6, 28)
+	s.walk[walkTax] = s.between(170, 260)*1000 + s.between(170, 260)
 	return dst
 }
 
@@ -47,12 +57,49 @@ func fiscal(s *state, dst []byte) []byte {
 
 // millions appends a sum in proportion to the company's sales.
 func millions(s *state, dst []byte) []byte {
-	v := max(s.walk[walkSales], 900) * s.between(2, 160) / 1000
-	if s.g.zh {
-		dst = appendNumber(dst, max(v, 3)*100+s.between(0, 99), ',', 2)
-		return append(dst, "万元"...)
+	// Most sums are small beside the sales, a few large.
+	v := max(s.walk[walkSales], 900) * s.between(1, 30) / 1000
+	if s.below(5) == 0 {
+		v *= 4
 	}
-	return append(appendNumber(append(dst, '$'), max(v, 3), ',', 1), " million"...)
+	return s.sum(dst, max(v, 3))
+}
+
+// sum appends an amount in tenths of a million.
+func (s *state) sum(dst []byte, v int64) []byte {
+	if s.g.zh {
+		return append(appendNumber(dst, v*10, ',', 0), "万元"...)
+	}
+	return append(appendNumber(append(dst, '$'), v, ',', 1), " million"...)
+}
+
+// salesChange says how the sales of the year stand to those of the year before,
+// as the tables have them.
+func salesChange(s *state, dst []byte) []byte {
+	if s.walk[walkSales] == 0 {
+		dst = books(s, dst)
+	}
+	a, b := s.walk[walkSales], s.walk[walkPrior]
+	rose := a >= b
+	permille := (max(a, b) - min(a, b)) * 1000 / b
+	if s.g.zh {
+		dst = append(dst, "营业收入"...)
+		dst = append(s.sum(dst, a), "，同比"...)
+		if rose {
+			dst = append(dst, "增长"...)
+		} else {
+			dst = append(dst, "下降"...)
+		}
+		return append(appendNumber(dst, permille, 0, 1), '%')
+	}
+	verbs := [...]string{"decreased", "declined", "fell", "increased", "grew", "rose"}
+	i := s.below(3)
+	if rose {
+		i += 3
+	}
+	dst = append(append(append(dst, "Net sales "...), verbs[i]...), ' ')
+	dst = append(appendNumber(dst, permille, 0, 1), "% to "...)
+	return s.sum(dst, a)
 }
 
 // row appends a line of a table: a name and two figures in tenths.
@@ -114,10 +161,10 @@ func income(s *state, dst []byte) []byte {
 	dst = s.row(dst, s.label("Research and development", "研发费用"), rd, rdB)
 	op, opB := a-cost-sga-rd, b-costB-sgaB-rdB
 	dst = s.row(dst, s.label("Operating income", "营业利润"), op, opB)
-	in, inB := s.two(a, b, 6, 28)
+	in, inB := s.walk[walkInterest], s.walk[walkPriorInterest]
 	dst = s.row(dst, s.label("Interest expense", "利息支出"), in, inB)
 	dst = s.row(dst, s.label("Income before income taxes", "利润总额"), op-in, opB-inB)
-	tax, taxB := (op-in)*s.between(170, 260)/1000, (opB-inB)*s.between(170, 260)/1000
+	tax, taxB := (op-in)*(s.walk[walkTax]%1000)/1000, (opB-inB)*(s.walk[walkTax]/1000)/1000
 	dst = s.row(dst, s.label("Provision for income taxes", "所得税费用"), tax, taxB)
 	s.walk[walkIncome], s.walk[walkPriorIncome] = op-in-tax, opB-inB-taxB
 	return s.row(dst, s.label("Net income", "净利润"), op-in-tax, opB-inB-taxB)
