@@ -47,6 +47,7 @@ type twinPredictCmd struct {
 	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat, whose template adds a few tokens to each prompt."`
 	NoStream     bool   `name:"no-stream" group:"users" help:"Answers come whole instead of token by token."`
 	IgnoreEOS    string `name:"ignore-eos" placeholder:"BOOL" group:"users" help:"Answers are exactly as long as wanted (default true without a file)."`
+	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
 	LengthRange  string `name:"length-range" placeholder:"LO-HI" group:"users" help:"Spread both lengths evenly between these shares of them, as 0.8-1.0."`
@@ -194,6 +195,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	cfg := &conduct.PredictConfig{
 		Scenario: s, Cluster: cluster, Router: c.Router, Version: buildInfo().Version, Explain: c.Explain,
+		ReadFile: a.env.readFile,
 	}
 	if !c.NoRecords {
 		cfg.Root = a.env.path(s.Data.Out)

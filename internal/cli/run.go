@@ -34,7 +34,7 @@ type scenarioFlags struct {
 	NewConnection    bool   `name:"new-connection" group:"target" help:"A new connection for every request."`
 	ResetPrefixCache bool   `name:"reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
 
-	Workload     string `name:"workload" placeholder:"NAME" group:"users" help:"A built-in workload instead of the two lengths below."`
+	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
 
@@ -213,7 +213,7 @@ func (c *runCmd) Run(a *app, kctx *kong.Context) error {
 		s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	if c.DryRun {
-		plan, err := conduct.NewPlan(s)
+		plan, err := conduct.NewPlan(s, a.env.readFile)
 		if err != nil {
 			return usagef("run: %w", err)
 		}

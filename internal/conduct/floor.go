@@ -49,7 +49,7 @@ func tpotFloor(s *scenario.Scenario) *float64 {
 // intendedReuse is the share of prompt tokens that the users mean to be found in
 // a prefix cache; nil when nobody knows. Synthetic prompts have nothing in common.
 func intendedReuse(s *scenario.Scenario) *float64 {
-	if s.Users.Workload != "" {
+	if len(s.Users.Workload) > 0 {
 		return nil
 	}
 	none := 0.0

@@ -22,7 +22,8 @@ type Plan struct {
 	Endpoints []string   `json:"endpoints"`
 	Steps     []PlanStep `json:"steps"`
 	// Requests counts all requests, warm-up included. Tokens and bytes are those
-	// of as many requests of average length.
+	// of as many requests of average length; nil with workloads of sessions, of which
+	// the means below are those of first requests.
 	Requests     *int64 `json:"requests"`
 	PromptTokens *int64 `json:"prompt_tokens"`
 	OutputTokens *int64 `json:"output_tokens"`
@@ -73,8 +74,9 @@ const (
 	sampledBodies  = 40
 )
 
-// NewPlan works out what a scenario would do.
-func NewPlan(s *scenario.Scenario) (*Plan, error) {
+// NewPlan works out what a scenario would do. ReadFile reads the workloads that are
+// files.
+func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error)) (*Plan, error) {
 	p := &Plan{Schema: "plimsoll.plan/1", Hash: s.Hash(), MaxTotalTokens: s.Guards.MaxTotalTokens}
 	for _, f := range s.Plan() {
 		p.Fields = append(p.Fields, PlanField{Path: f.Path, Value: f.Text, Origin: f.Origin})
@@ -92,7 +94,7 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 	if err := p.telemetry(s); err != nil {
 		return nil, err
 	}
-	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	users, err := newCrowd(s, readFile, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +113,8 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 			ps.DurationS = &length
 		}
 		switch {
+		case st.Rate > 0 && st.Requests == 0 && sessions(s):
+			// So many sessions; of how many requests each nobody has counted.
 		case st.Rate > 0:
 			n := requests(&st)
 			ps.Requests = &n
@@ -136,8 +140,11 @@ func NewPlan(s *scenario.Scenario) (*Plan, error) {
 	}
 	if known {
 		n := int64(total)
+		p.Requests = &n
+	}
+	if known && !sessions(s) { // the first requests of sessions are no average
 		prompt, output, sent := int64(math.Round(total*p.MeanPrompt)), int64(math.Round(total*p.MeanOutput)), int64(math.Round(total*p.MeanBody))
-		p.Requests, p.PromptTokens, p.OutputTokens, p.SentBytes = &n, &prompt, &output, &sent
+		p.PromptTokens, p.OutputTokens, p.SentBytes = &prompt, &output, &sent
 	}
 	return p, nil
 }
@@ -167,30 +174,35 @@ func (p *Plan) telemetry(s *scenario.Scenario) error {
 }
 
 // sample takes the averages of some of the requests that the seed makes.
-func (p *Plan) sample(s *scenario.Scenario, users *workload.Synthetic) error {
+func (p *Plan) sample(s *scenario.Scenario, users *crowd) error {
 	opt := options(s)
 	if opt.Model == "" {
 		opt.Model = "model"
 	}
 	var body []byte
-	var prompt, output, sent int
+	var prompt, output, sent, lengths, bodies int
 	for i := range uint64(sampledLengths) {
 		a := users.Session(0, i).Start(0)
+		if a.Kind != workload.Send {
+			continue // a session that begins with something else
+		}
+		lengths++
 		prompt += a.Request.PromptTokens()
 		output += a.Request.MaxTokens
 		if i >= sampledBodies {
 			continue
 		}
+		bodies++
 		var err error
-		body, err = dialect.AppendRequest(body[:0], dialect.API(s.Target.API), a.Request, workload.Words{}, &opt)
+		body, err = dialect.AppendRequest(body[:0], dialect.API(s.Target.API), a.Request, users.renderer, &opt)
 		if err != nil {
 			return fmt.Errorf("make a request body: %w", err)
 		}
 		sent += len(body)
 	}
-	p.MeanPrompt = float64(prompt) / sampledLengths
-	p.MeanOutput = float64(output) / sampledLengths
-	p.MeanBody = float64(sent) / sampledBodies
+	p.MeanPrompt = float64(prompt) / float64(max(lengths, 1))
+	p.MeanOutput = float64(output) / float64(max(lengths, 1))
+	p.MeanBody = float64(sent) / float64(max(bodies, 1))
 	return nil
 }
 

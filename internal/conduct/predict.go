@@ -17,7 +17,6 @@ import (
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/twin"
-	"plimsoll/internal/workload"
 )
 
 // SimulatedURL stands for the endpoint in a scenario that is only predicted. The
@@ -35,6 +34,8 @@ type PredictConfig struct {
 	Root string
 	// Version is that of this program, for run.json.
 	Version string
+	// ReadFile reads the workloads that are files; nil when there can be none.
+	ReadFile func(name string) ([]byte, error)
 	// Explain asks for where the time went; Each, when not nil, is called for every
 	// request that was sent, in order of its end.
 	Explain bool
@@ -76,9 +77,9 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	if err := countsOnly(s.Target.ExtraBody); err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	users, err := newCrowd(s, cfg.ReadFile, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make the users: %w", err)
+		return nil, &UsageError{Err: err}
 	}
 	s.Target.Model = cluster.Model.Name
 	if s.Name == "" {
@@ -86,7 +87,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	}
 	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: steps(s)}
 	p.twin = twin.PredictConfig{
-		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users, MaxInFlight: s.Load.MaxInFlight,
+		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users.Population, MaxInFlight: s.Load.MaxInFlight,
 		MaxErrorShare: s.Guards.MaxErrorShare, MaxTotalTokens: s.Guards.MaxTotalTokens,
 		Stream: !s.Target.NoStream, Template: dialect.API(s.Target.API) == dialect.OpenAIChat, Exact: s.Target.IgnoreEOS,
 	}
@@ -103,6 +104,9 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 // fitsContext refuses lengths that the cluster could never serve. Distributions
 // without an upper end are refused request by request, as a server would.
 func fitsContext(s *scenario.Scenario, c *twin.Cluster) error {
+	if len(s.Users.Workload) > 0 {
+		return nil // what does not fit is refused request by request
+	}
 	longest := func(d scenario.Dist) float64 {
 		switch {
 		case d.Max != 0:

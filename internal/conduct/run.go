@@ -25,7 +25,6 @@ import (
 	"plimsoll/internal/stats"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/telemetry"
-	"plimsoll/internal/workload"
 )
 
 // Config says what to run and where to keep it.
@@ -126,9 +125,9 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	users, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	users, err := newCrowd(s, cfg.ReadFile, counter)
 	if err != nil {
-		return nil, fmt.Errorf("make the users: %w", err)
+		return nil, &UsageError{Err: err}
 	}
 	plan := steps(s)
 	if err := stream.CheckDescriptors(descriptors(plan, s.Load.MaxInFlight)); err != nil {
@@ -269,7 +268,7 @@ func (k *keeper) Record(r *record.Request) {
 	}
 }
 
-func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Access, urls []string) (*Result, error) {
+func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []string) (*Result, error) {
 	t := &k.scenario.Target
 	w := k.writer
 	// A disk that is full ends the run softly, like the user.
@@ -298,7 +297,7 @@ func (k *keeper) run(ctx context.Context, users *workload.Synthetic, access *Acc
 		},
 		URLs: urls, Header: access.Header, API: dialect.API(t.API), Options: options(k.scenario),
 		HeaderTimeout: t.HeaderTimeout, IdleTimeout: t.IdleTimeout, TotalTimeout: t.Timeout,
-		Seed: k.scenario.Seed, Population: users, Renderer: workload.Words{}, Steps: k.plan,
+		Seed: k.scenario.Seed, Population: users.Population, Renderer: users.renderer, Steps: k.plan,
 		MaxInFlight: k.scenario.Load.MaxInFlight, MaxErrorShare: k.scenario.Guards.MaxErrorShare,
 		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText, Tokenizer: k.counter,
 		Sink: k, Live: k.live, Stop: stop,

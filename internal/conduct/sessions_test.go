@@ -179,6 +179,7 @@ func TestSessionsMakeOneSchedule(t *testing.T) {
 	f("users who are cut", 2, 0, load.Step{Users: 4, Duration: 1500 * ms, Drain: 70 * ms})
 	// Who of several branches gets the last request is nobody's promise.
 	f("a user for a number of requests", 0, 0, load.Step{Users: 1, Requests: 5, Drain: time.Minute})
+	f("sessions for a number of requests", 0, 0, load.Step{Rate: 4, Arrival: "poisson", Requests: 17, Drain: time.Minute})
 	f("sessions", 2, 0, load.Step{Rate: 5, Arrival: "poisson", Warmup: 300 * ms, Duration: 2 * time.Second, Drain: time.Minute})
 	f("sessions under a cap", 2, 4, load.Step{Rate: 6, Arrival: "poisson", Duration: 2 * time.Second, Drain: time.Minute})
 	f("sessions under a cap that are cut", 2, 3, load.Step{Rate: 6, Arrival: "gamma", Burstiness: 0.4, Duration: 2 * time.Second, Drain: 110 * ms})

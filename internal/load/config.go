@@ -180,7 +180,8 @@ type StepResult struct {
 	// window, SteadyEnd excluded; End is when its last request had ended.
 	//
 	// A window of a number of requests ends, in an open loop, when the next
-	// request would have been due, and in a closed loop with the last end of a
+	// request would have been due (of sessions that need more than plain requests,
+	// when its last has become due), and in a closed loop with the last end of a
 	// request of it. When the run was stopped, the window ends at that time.
 	Start, SteadyStart, SteadyEnd, End int64
 	// Scheduled counts the requests scheduled in the step, Steady those of them

@@ -194,6 +194,9 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 	for j := range queue {
 		a := &j.first
 		taken(j)
+		if s.run.own && clock.SleepUntil(s.more, j.at) != nil {
+			continue // later turns have had what was left, or the run was stopped
+		}
 		if !j.direct() {
 			// A session that begins with something else has all of its requests driven.
 			if w := c.take(); w != nil && a.Kind != workload.End {

@@ -276,6 +276,8 @@ type step struct {
 	left atomic.Int64
 	// lastEnd is when the last request of the steady window ended.
 	lastEnd atomic.Int64
+	// lastDue is when the last request of a number of them was scheduled.
+	lastDue atomic.Int64
 
 	scheduled, steady atomic.Uint64
 	// over is closed when the steady window's last request has been scheduled
@@ -298,6 +300,7 @@ func (r *run) step(i uint32) *StepResult {
 		s.left.Store(int64(c.Requests))
 	}
 	s.lastEnd.Store(record.Unset)
+	s.lastDue.Store(math.MaxInt64 - 1)
 	s.res.Start = r.cfg.Clock.Now() + int64(lead)
 	s.res.SteadyStart = s.res.Start + int64(c.Warmup)
 	s.res.SteadyEnd = math.MaxInt64
@@ -333,6 +336,9 @@ func (r *run) step(i uint32) *StepResult {
 			// A window of a number of requests ends just after the last byte of the
 			// last of them: its end is excluded, and that request's is not.
 			s.res.SteadyEnd = max(s.lastEnd.Load()+1, s.res.SteadyStart)
+		} else if r.own {
+			// Later turns are requests of the window too: it is over with the last.
+			s.res.SteadyEnd = min(s.res.SteadyEnd, max(s.lastDue.Load()+1, s.res.SteadyStart))
 		}
 	} else {
 		s.res.Complete = !stopped || at >= s.res.SteadyEnd
@@ -420,6 +426,7 @@ func (s *step) admit(a *workload.Action) (record.Phase, bool) {
 	case n < 0:
 		return record.Drain, false
 	case n == 0:
+		s.lastDue.Store(a.At)
 		s.overOnce.Do(func() {
 			close(s.over)
 			s.enough()

@@ -54,7 +54,7 @@ var fieldHelp = map[string]Field{
 	"target.new-connection":     {Help: "Use a new connection for every request.", Example: "true"},
 	"target.reset-prefix-cache": {Help: "Empty the server's prefix cache before the run (`POST /reset_prefix_cache`).", Example: "true"},
 
-	"users.workload":      {Help: "Who the users are, by name. The only one so far is `synthetic`: independent prompts of the two lengths below.", Example: "synthetic", Choices: []string{Synthetic}, Arg: "NAME"},
+	"users.workload":      {Help: "Who the users are: names of the library (`plimsoll workloads list`) or files ending in .yaml, several with weights as NAME=WEIGHT. With sessions of several requests `load.rate` is that of sessions. Left out, or `synthetic`: independent prompts of the two lengths below.", Example: "[legal/contract-review=3, synthetic=1]", Arg: "NAME[=WEIGHT],..."},
 	"users.prompt-tokens": {Help: "Length of a prompt in tokens: a number or a distribution.", Example: "lognormal:p50=400,p99=4000", Arg: "DIST"},
 	"users.output-tokens": {Help: "Length to ask for (`max_tokens`): a number or a distribution.", Example: "uniform:100..900", Arg: "DIST"},
 

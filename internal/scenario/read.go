@@ -131,8 +131,9 @@ func collect(errs strictyaml.Errors, err error) strictyaml.Errors {
 // fill sets the defaults that depend on other fields.
 func (s *Scenario) fill(seed func() uint64) {
 	derive := func(path, why string) { s.origin.derived[path] = why }
-	if s.Users.Workload == Synthetic {
-		s.Users.Workload = ""
+	if w := s.Users.Workload; len(w) == 1 && w[0].Name == Synthetic {
+		s.Users.Workload = nil
+		derive("users.workload", Synthetic)
 	}
 	if s.Seed == 0 && !s.given("seed") {
 		if seed == nil {

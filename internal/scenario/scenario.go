@@ -68,12 +68,12 @@ type Target struct {
 
 // Users says who the users are.
 type Users struct {
-	// Workload is the name of a built-in workload; empty means the synthetic
-	// one made of PromptTokens and OutputTokens, the only one there is so far
-	// (Read makes empty of its name, synthetic).
-	Workload     string `yaml:"workload,omitempty"`
-	PromptTokens Dist   `yaml:"prompt-tokens"`
-	OutputTokens Dist   `yaml:"output-tokens"`
+	// Workload are the workloads of the run and their weights, by name or by file;
+	// none means the synthetic one made of PromptTokens and OutputTokens (Read makes
+	// none of that name alone).
+	Workload     []Share `yaml:"workload,omitempty"`
+	PromptTokens Dist    `yaml:"prompt-tokens"`
+	OutputTokens Dist    `yaml:"output-tokens"`
 }
 
 // Load says how much load is applied and for how long. Exactly one of Users,

@@ -146,6 +146,8 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{number("integer", 1, false), {Type: "string", Pattern: distPattern}, variable()}}
 	case t == reflect.TypeFor[Shape]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: shapePattern}, variable()}}
+	case t == reflect.TypeFor[Share]():
+		return &jsonschema.Schema{Type: "string"}
 	case t == reflect.TypeFor[Stage]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: stagePattern}, variable()}}
 	case t == reflect.TypeFor[Hardware]():

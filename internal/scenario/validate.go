@@ -16,10 +16,12 @@ import (
 
 // The bounds that a slip of the keyboard exceeds and no real run does.
 const (
-	maxUsers    = 1_000_000
-	maxRate     = 1_000_000
-	maxSteps    = 1_000
-	maxDuration = 31 * 24 * time.Hour
+	maxUsers = 1_000_000
+	maxRate  = 1_000_000
+	maxSteps = 1_000
+	// maxWorkloads bounds the workloads of one run.
+	maxWorkloads = 100
+	maxDuration  = 31 * 24 * time.Hour
 )
 
 // Validate returns everything that is wrong with the scenario as a
@@ -248,8 +250,23 @@ func (v *validator) duration(path string, d time.Duration) {
 }
 
 func (v *validator) users(u *Users) {
-	if u.Workload != "" && u.Workload != Synthetic {
-		v.fail("users.workload", "the only workload in this version is "+Synthetic+" (prompt-tokens and output-tokens)", strictyaml.Quote(u.Workload))
+	if len(u.Workload) > maxWorkloads {
+		v.fail("users.workload", fmt.Sprintf("want at most %d workloads", maxWorkloads), fmt.Sprint(len(u.Workload)))
+	}
+	seen := map[string]bool{}
+	for i, w := range u.Workload {
+		path := v.step("users.workload", i, len(u.Workload))
+		v.text(path, w.Name)
+		if err := w.check(); err != nil {
+			v.fail(path, err.Error(), "")
+		}
+		if seen[w.Name] {
+			v.fail(path, "this workload is there twice: keep one, with the sum of the weights", strictyaml.Quote(w.Name))
+		}
+		seen[w.Name] = true
+	}
+	if len(u.Workload) == 0 && v.s.given("users.workload") && v.s.origin.doc != nil && !v.synthetic() {
+		v.fail("users.workload", "want at least one workload", "[]")
 	}
 	if err := u.PromptTokens.check(); err != nil {
 		v.fail("users.prompt-tokens", err.Error(), "")
@@ -258,6 +275,9 @@ func (v *validator) users(u *Users) {
 		v.fail("users.output-tokens", err.Error(), "")
 	}
 }
+
+// synthetic says whether the synthetic workload was named, of which Read makes none.
+func (v *validator) synthetic() bool { return v.s.origin.derived["users.workload"] != "" }
 
 func (v *validator) load(l *Load) {
 	haveUsers, haveRate := len(l.Users) > 0 || v.s.given("load.users"), len(l.Rate) > 0 || v.s.given("load.rate")

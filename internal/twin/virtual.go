@@ -278,6 +278,7 @@ type stepRun struct {
 	// left counts the requests that the window may still have.
 	left    int64
 	lastEnd int64
+	lastDue int64 // when the last request of a number of them was scheduled
 	cut     wake
 	isCut   bool
 	// enough is set when no further request can be scheduled: nobody waits any more
@@ -406,6 +407,9 @@ func (d *driver) run(index uint32) {
 		if c.Users > 0 {
 			// Just after it, since the end is excluded.
 			s.res.SteadyEnd = max(s.lastEnd+1, s.res.SteadyStart)
+		} else if d.own && s.enough {
+			// Later turns are requests of the window too: it is over with the last.
+			s.res.SteadyEnd = min(s.res.SteadyEnd, max(s.lastDue+1, s.res.SteadyStart))
 		}
 	} else {
 		s.res.Complete = !d.soft || d.stoppedAt >= s.res.SteadyEnd
@@ -737,6 +741,7 @@ func (d *driver) admit(u *session) bool {
 		return false
 	}
 	if s.left == 0 {
+		s.lastDue = u.action.At
 		if s.res.SteadyEnd == math.MaxInt64 {
 			d.cutAt(d.now)
 		}
@@ -749,6 +754,10 @@ func (d *driver) admit(u *session) bool {
 // suffice sends everybody home who could only bring further requests.
 func (d *driver) suffice() {
 	d.step.enough = true
+	if d.own {
+		d.agenda.remove(&d.step.arrive)
+		d.step.coming = false
+	}
 	for _, u := range d.sessions {
 		switch u.state {
 		case sleeping:

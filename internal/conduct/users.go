@@ -1,0 +1,75 @@
+package conduct
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/message"
+	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/workload"
+	"plimsoll/internal/workload/content"
+)
+
+// crowd is who the users of a run are, and what makes the text of what they say.
+type crowd struct {
+	workload.Population
+	renderer message.Renderer
+}
+
+// newCrowd makes the users that a scenario describes. ReadFile reads the workloads
+// that are files, nil when there can be none; counter is the model's tokenizer, nil
+// without one.
+func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), counter record.Counter) (*crowd, error) {
+	synthetic, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	if err != nil {
+		return nil, fmt.Errorf("make the users: %w", err)
+	}
+	c := &crowd{Population: synthetic, renderer: workload.Words{}}
+	if len(s.Users.Workload) == 0 {
+		return c, nil
+	}
+	text := new(content.Renderer)
+	if t, ok := counter.(content.Tokenizer); ok {
+		text.Tokenizer = t
+	}
+	c.renderer = text
+	var parts []workload.Population
+	var weights []float64
+	for _, w := range s.Users.Workload {
+		weights = append(weights, w.Weight)
+		if w.Name == scenario.Synthetic {
+			parts = append(parts, synthetic)
+			continue
+		}
+		f, err := workloadFile(w.Name, readFile)
+		if err != nil {
+			return nil, fmt.Errorf("users.workload: %w", err)
+		}
+		parts = append(parts, workload.NewSessions(s.Seed, f))
+	}
+	if len(parts) == 1 {
+		c.Population = parts[0]
+		return c, nil
+	}
+	if c.Population, err = workload.NewMix(s.Seed, parts, weights); err != nil {
+		return nil, fmt.Errorf("users.workload: %w", err)
+	}
+	return c, nil
+}
+
+// workloadFile returns a workload of the library, or of a file.
+func workloadFile(name string, readFile func(string) ([]byte, error)) (*workload.File, error) {
+	if readFile == nil || !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+		return workload.Lookup(name)
+	}
+	data, err := readFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read workload: %w", err)
+	}
+	return workload.Read(name, data, &workload.Around{ReadFile: readFile})
+}
+
+// sessions says whether the users of a scenario have sessions of several requests,
+// so that how many requests there will be depends on what the seed draws.
+func sessions(s *scenario.Scenario) bool { return len(s.Users.Workload) > 0 }

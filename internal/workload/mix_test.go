@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"math"
+	"testing"
+)
+
+// named is a population of nobody, for telling who was asked.
+type named struct {
+	Population
+	name  string
+	needs Needs
+	asked *string
+}
+
+func (n named) User(uint32, uint32) Machine    { *n.asked = n.name; return nil }
+func (n named) Session(uint32, uint64) Machine { *n.asked = n.name; return nil }
+func (n named) Needs() Needs                   { return n.needs }
+
+func mixOf(t *testing.T, seed uint64, asked *string, weights ...float64) *Mix {
+	t.Helper()
+	var parts []Population
+	for i := range weights {
+		parts = append(parts, named{name: string(rune('a' + i)), needs: 1 << i, asked: asked})
+	}
+	m, err := NewMix(seed, parts, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Users are shared out by weight, the first few too; sessions by weight in the
+// mean, each alone by chance, and the same for the same seed.
+func TestMixSharesByWeight(t *testing.T) {
+	var asked string
+	m := mixOf(t, 5, &asked, 3, 1, 6)
+	want := map[string]float64{"a": 0.3, "b": 0.1, "c": 0.6}
+	users := map[string]float64{}
+	for i := range uint32(1000) {
+		m.User(0, i)
+		users[asked]++
+		for name, share := range want {
+			if d := users[name] - share*float64(i+1); math.Abs(d) > 2 {
+				t.Fatalf("of %d users %g are of %s", i+1, users[name], name)
+			}
+		}
+	}
+	const n = 20_000
+	again, other := mixOf(t, 5, &asked, 3, 1, 6), mixOf(t, 6, &asked, 3, 1, 6)
+	sessions, pairs, same := map[string]float64{}, 0.0, 0.0
+	last := ""
+	for i := range uint64(n) {
+		m.Session(1, i)
+		one := asked
+		if again.Session(1, i); asked != one {
+			t.Fatalf("session %d is of %s and of %s", i, one, asked)
+		}
+		if other.Session(1, i); asked == one {
+			same++
+		}
+		sessions[one]++
+		if one == "a" && last == "a" {
+			pairs++
+		}
+		last = one
+	}
+	for name, share := range want {
+		if d := sessions[name]/n - share; math.Abs(d) > 4*math.Sqrt(share*(1-share)/n) {
+			t.Errorf("%.4f of the sessions are of %s, want %g", sessions[name]/n, name, share)
+		}
+	}
+	if d := pairs/n - 0.09; math.Abs(d) > 0.01 {
+		t.Errorf("%.4f of the neighbours are both of a, want 0.09: sessions are not independent", pairs/n)
+	}
+	if d := same/n - (0.09 + 0.01 + 0.36); math.Abs(d) > 0.02 {
+		t.Errorf("%.4f of the sessions are of the same workload under another seed", same/n)
+	}
+	if m.Needs() != 7 {
+		t.Errorf("the mix needs %v", m.Needs())
+	}
+}
+
+func TestMixRefuses(t *testing.T) {
+	f := func(n int, weights ...float64) {
+		t.Helper()
+		if _, err := NewMix(1, make([]Population, n), weights); err == nil {
+			t.Errorf("%d populations with the weights %v are mixed", n, weights)
+		}
+	}
+	f(0)
+	f(1, 1, 2)
+	f(2, 1, 0)
+	f(2, 1, math.NaN())
+	f(1, math.Inf(1))
+}
