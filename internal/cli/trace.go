@@ -54,7 +54,7 @@ func (*traceInspectCmd) Examples() []string {
 	return []string{
 		"plimsoll trace inspect conversation_trace.jsonl",
 		"plimsoll trace inspect BurstGPT_3.csv.gz --output json",
-		"plimsoll trace inspect mine.csv --column input=tokens_in --column output=tokens_out --time-unit ms",
+		"plimsoll trace inspect mine.csv --column input=in --column output=out",
 	}
 }
 
