@@ -455,12 +455,16 @@ func (m *session) generator() string {
 }
 
 // visible is the length of an answer without its reasoning: what the server says
-// of it, else what was expected.
+// of it, else what was expected. Of text without any count it is a guess, never 0,
+// so that a context cannot grow without an end.
 func (m *session) visible(o Outcome, reason int) int {
 	if o.ReasoningTokens > 0 {
 		reason = int(o.ReasoningTokens)
 	}
-	return max(int(o.OutputTokens)-reason, 0)
+	if n := int(o.OutputTokens) - reason; n > 0 || o.Text == "" {
+		return max(n, 0)
+	}
+	return (len(o.Text) + 3) / 4
 }
 
 // called goes on when a tool has answered.
@@ -482,7 +486,7 @@ func (m *session) called(o Outcome) Action {
 	}
 	m.parts = append(m.parts, message.Part{
 		Role: message.Assistant, Layer: message.LayerHistory, Generator: m.generator(), Seed: m.answerSeed(uint64(1 + m.call)),
-		Text: o.Text, Tokens: int(o.OutputTokens), Calls: calls,
+		Text: o.Text, Tokens: m.visible(o, 0), Calls: calls,
 	})
 	r := m.draw(labelResult, uint64(m.turn), uint64(m.call))
 	wait := nanoseconds(&k.toolDelays[m.tool], r)
@@ -611,6 +615,9 @@ func (m *session) joined(o Outcome) Action {
 	}
 	if k.hasTurn {
 		m.parts = append(m.parts, m.question)
+	}
+	if m.full() { // the answers are longer than was asked
+		return m.begin(o.Ended)
 	}
 	return m.request(o.Ended)
 }

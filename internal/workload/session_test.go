@@ -192,8 +192,11 @@ func unpredictable(t *rapid.T) answer {
 		o.Status = rapid.SampledFrom([]record.Status{record.OK, record.OK, record.OK, record.Failed, record.Cancelled}).Draw(t, "status")
 		o.OutputTokens = int32(rapid.IntRange(0, a.Request.MaxTokens).Draw(t, "output"))
 		o.Ended = a.At + int64(rapid.IntRange(0, 5e9).Draw(t, "time"))
-		if o.OutputTokens == 0 || o.Status == record.Failed {
+		switch {
+		case o.OutputTokens == 0 || o.Status == record.Failed:
 			o.Text = ""
+		case rapid.IntRange(0, 9).Draw(t, "uncounted") == 0:
+			o.OutputTokens = record.Unknown
 		}
 		return o
 	}
@@ -345,6 +348,41 @@ func TestMachinesCanBeUsedAgain(t *testing.T) {
 		}
 		if a.String() != b.String() {
 			t.Errorf("%s: a machine used again does otherwise", name)
+		}
+	}
+}
+
+// A session of very many turns holds no more than its longest context, whether or
+// not the server counts what it says.
+func TestLongSessionsAreBounded(t *testing.T) {
+	for _, counted := range []bool{true, false} {
+		f, err := Read("long.yaml", []byte("name: long\nsession: {turns: 100000, max-context: 20000}\nprompt: {turn: 10}\noutput: 50\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := NewSessions(1, f).User(0, 0).(*session)
+		a := m.Start(0)
+		most, sessions := 0, map[uint64]bool{}
+		for range 5000 {
+			sessions[a.Session] = true
+			bytes := 0
+			for i := range m.parts {
+				bytes += len(m.parts[i].Text)
+			}
+			if most = max(most, cap(m.parts)); bytes > 4*20_000 {
+				t.Fatalf("a session holds %d bytes of text", bytes)
+			}
+			o := Outcome{Text: strings.Repeat("word ", 40), OutputTokens: 50, Ended: a.At + 1}
+			if !counted {
+				o.OutputTokens = record.Unknown
+			}
+			a = m.Done(o.Ended, o)
+		}
+		if most > 2*2*20_000/60 {
+			t.Errorf("room for %d parts", most)
+		}
+		if n := len(sessions); n < 5000/(20_000/60)-1 || n > 5000/(20_000/60)+2 {
+			t.Errorf("%d sessions", n)
 		}
 	}
 }
