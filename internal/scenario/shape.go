@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -249,7 +250,7 @@ func ParseStage(text string) (Stage, error) {
 	const want = "want LENGTH:RATE or LENGTH:FROM..TO, as in 30s:10 or 1m:10..50"
 	length, rates, ok := strings.Cut(strings.TrimSpace(text), ":")
 	if !ok {
-		return Stage{}, fmt.Errorf(want)
+		return Stage{}, errors.New(want)
 	}
 	d, err := time.ParseDuration(strings.TrimSpace(length))
 	if err != nil {
