@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -526,19 +527,25 @@ func (p *Page) same(q *Page) bool {
 	return p.URL != Auto && p.place() == q.place() && (p.Kind == PagePrometheus) == (q.Kind == PagePrometheus) && maps.Equal(p.Match, q.Match)
 }
 
-// place is the page in one spelling: without a path it is /metrics.
+// place is the page in one spelling: without a path it is /metrics, and this machine
+// is the same under its name and its address.
 func (p *Page) place() string {
 	u, err := url.Parse(p.URL)
 	if err != nil {
 		return p.URL
 	}
-	if u.Path == "" || u.Path == "/" {
+	if u.Path = strings.TrimRight(u.Path, "/"); u.Path == "" {
 		u.Path = "/metrics"
 	}
-	u.Host = strings.ToLower(u.Host)
-	if u.Port() == "" {
-		u.Host += map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	u.RawPath, u.Fragment, u.RawFragment = "", "", ""
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if host == "localhost" {
+		host = "127.0.0.1"
 	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	u.Host = net.JoinHostPort(host, port)
 	return u.String()
 }
 

@@ -395,6 +395,7 @@ func TestSamePage(t *testing.T) {
 		{"http://h:9400/", "http://H:9400/metrics/", true},
 		{"http://h", "http://h:80/metrics", true},
 		{"http://localhost:9400", "http://127.0.0.1:9400/metrics", true},
+		{"http://LocalHost.:9400", "http://127.0.0.1:9400/metrics", true},
 		{"http://h:9400", "http://h:9401", false},
 		{"http://h:9400", "https://h:9400", false},
 		{"http://h:9400/metrics?a=1", "http://h:9400/metrics", false},

@@ -227,8 +227,8 @@ func SamePage(a, b string) bool {
 		return a == b
 	}
 	for _, u := range []*url.URL{x, y} {
-		if u.Hostname() == "localhost" {
-			u.Host = strings.Replace(u.Host, "localhost", "127.0.0.1", 1)
+		if host := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."); host == "localhost" {
+			u.Host = "127.0.0.1" + u.Host[len(u.Hostname()):]
 		}
 		if u.Path = strings.TrimRight(u.Path, "/"); u.Path == "" {
 			u.Path = "/metrics"
