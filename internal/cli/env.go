@@ -5,11 +5,15 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Env is the world of one invocation. It is used by one Main at a time.
@@ -31,6 +35,9 @@ type Env struct {
 	// Interrupts carries one value each time the user asks to stop (Ctrl-C).
 	// Nil means never.
 	Interrupts <-chan os.Signal
+
+	// ended is closed at the first interrupt; nil means never.
+	ended <-chan struct{}
 }
 
 // Process returns the environment of this process and begins to catch SIGINT
@@ -68,17 +75,78 @@ func (e *Env) path(name string) string {
 // maxInput bounds what is read of a file that the user names.
 const maxInput = 64 << 20
 
-// readFile reads a file named by the user; "-" is standard input.
+// readFile reads a file named by the user; "-" is standard input. What is no
+// regular file may keep its reader waiting, and is given up at the first interrupt.
 func (e *Env) readFile(name string) ([]byte, error) {
 	if name == "-" && e.Stdin != nil {
-		return io.ReadAll(io.LimitReader(e.Stdin, maxInput))
+		return e.giveUp(func() ([]byte, error) { return io.ReadAll(io.LimitReader(e.Stdin, maxInput)) })
 	}
-	f, err := os.Open(e.path(name))
+	path := e.path(name)
+	fi, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return readRegular(path) // which says what is wrong with opening it
+	case fi.Mode()&os.ModeNamedPipe != 0:
+		return e.giveUp(func() ([]byte, error) { return readPipe(path) })
+	case !fi.Mode().IsRegular():
+		return e.giveUp(func() ([]byte, error) { return readRegular(path) })
+	}
+	return readRegular(path)
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, maxInput))
+}
+
+// giveUp returns what read returns, or at the first interrupt that it was cancelled;
+// read may go on then until the process ends.
+func (e *Env) giveUp(read func() ([]byte, error)) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := read()
+		done <- result{data, err}
+	}()
+	select {
+	case r := <-done:
+		return r.data, r.err
+	case <-e.ended:
+		return nil, context.Canceled
+	}
+}
+
+// writerLimit is how long a named pipe may be without a writer: the command that
+// fills it may have been started at the same time.
+const writerLimit = time.Second
+
+// readPipe reads a named pipe, as <(command) of a shell is one too. Opened the usual
+// way one without a writer would wait for ever.
+func readPipe(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var data []byte
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		more, err := io.ReadAll(io.LimitReader(f, int64(maxInput-len(data))))
+		data = append(data, more...)
+		switch {
+		case errors.Is(err, syscall.EAGAIN): // a writer that has nothing yet
+		case err != nil || len(data) > 0:
+			return data, err
+		case time.Since(begin) > writerLimit:
+			return nil, fmt.Errorf("read %s: nothing writes to this pipe: start what fills it first, or pipe that into plimsoll and name -", path)
+		}
+	}
 }
 
 func (e *Env) lookup(name string) (string, bool) {

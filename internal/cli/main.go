@@ -67,6 +67,7 @@ func Main(env *Env) int {
 	defer soft()
 	hardCtx, hard := context.WithCancel(context.Background())
 	defer hard()
+	env.ended = ctx.Done()
 	done := make(chan int, 1)
 	go func() { done <- execute(&app{env: env, ctx: ctx, hard: hardCtx}) }()
 	var late <-chan time.Time

@@ -1,0 +1,71 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// checkIn runs check of a page in a directory and returns its exit code and what it said.
+func checkIn(t *testing.T, dir, page string, stdin io.Reader, interrupts chan os.Signal) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- Main(&Env{Args: []string{"check", page}, Dir: dir, Stdin: stdin, Stdout: &o, Stderr: &e, Interrupts: interrupts})
+	}()
+	select {
+	case code = <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("check waits for ever")
+	}
+	return code, o.String(), e.String()
+}
+
+// TestPipes reads named pipes with a writer, without one, and with one that says nothing.
+func TestPipes(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	code, _, errs := checkIn(t, dir, "pipe", nil, nil)
+	if code != exitUsage || !strings.Contains(errs, "nothing writes to this pipe") {
+		t.Errorf("without a writer: exit code %d, %q", code, errs)
+	}
+
+	const page = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=\"m\"} 3\n"
+	go func() {
+		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			io.WriteString(w, page)
+			w.Close()
+		}
+	}()
+	code, out, errs := checkIn(t, dir, "pipe", nil, nil)
+	if code != exitDone || !strings.Contains(out, "vllm") {
+		t.Errorf("with a writer: exit code %d, %q, %q", code, out, errs)
+	}
+
+	silent, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer silent.Close()
+	stdin, writer := io.Pipe()
+	defer writer.Close()
+	for name, page := range map[string]string{"a pipe": "pipe", "standard input": "-"} {
+		interrupts := make(chan os.Signal, 1)
+		interrupts <- os.Interrupt
+		code, _, errs = checkIn(t, dir, page, stdin, interrupts)
+		if code != exitInterrupted || !strings.Contains(errs, "interrupted") {
+			t.Errorf("%s, interrupted: exit code %d, %q", name, code, errs)
+		}
+	}
+}
