@@ -234,6 +234,7 @@ func (s *server) alignment() run.Alignment {
 			t.OffsetNS, t.UncertaintyNS = &offset, &uncertainty
 		}
 		t.ClockReadings, t.ClockSteps = g.offset.Readings(), g.offset.Steps()
+		t.ClockUnsteady = g.offset.Unsteady()
 		u := g.updates()
 		t.RenewedEveryNS, t.RenewedAtLeast = u.period, u.atMost
 		if g.falls(s.v) {

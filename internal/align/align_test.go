@@ -569,6 +569,28 @@ func TestOwnTimes(t *testing.T) {
 	}
 }
 
+// TestJumpingClock: of a source whose clock jumps about no offset is stated, and the
+// times of its readings by this machine's clock stay.
+func TestJumpingClock(t *testing.T) {
+	m := new(memory)
+	start := time.Unix(1_700_000_000, 0)
+	date := m.Declare(signal.Series{Raw: telemetry.ClockSeries, Labels: "kind=date"})
+	gauge := m.Declare(running)
+	for i := range int64(16) {
+		now := i * sec
+		jump := []int64{0, 3600, -3600, 365 * 24 * 3600}[i%4]
+		m.Add([]signal.Sample{{Series: date, Start: now, End: now + ms, Value: float64(start.Unix() + i + jump)}})
+		m.Add([]signal.Sample{{Series: gauge, Start: now, End: now + ms, Value: 2}})
+	}
+	out, rows := build(t, Input{Start: start, Run: steady(0, 16*sec), Samples: m, Sources: []Source{{Name: "vllm"}}})
+	if s := out.Alignment.Sources[0]; !s.ClockUnsteady || s.OffsetNS != nil || s.UncertaintyNS != nil || s.ClockReadings != 16 {
+		t.Errorf("unsteady %v, offset %v, %d readings", s.ClockUnsteady, s.OffsetNS, s.ClockReadings)
+	}
+	if got := at(rows, "requests_running", "value", "", ""); len(got) != 16 {
+		t.Errorf("%d cells have a value, want 16", len(got))
+	}
+}
+
 // TestStrangeTimes has an exporter that states times of another century now and then.
 func TestStrangeTimes(t *testing.T) {
 	m := new(memory)

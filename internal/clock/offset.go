@@ -16,6 +16,12 @@ const (
 	// stepAfter is how many readings in a row must contradict what was known before
 	// the other clock is taken to have been set, rather than one answer to be old.
 	stepAfter = 3
+	// wildShare of the readings that could tell may contradict all others without any
+	// order before the other clock is taken to be none: old answers of a cache are rarer.
+	wildShare = 0.25
+	// stepShare is the share of readings at which a clock may be set, likewise: one that
+	// is set every ten readings runs by nothing.
+	stepShare = 0.1
 )
 
 // Offset finds how far another host's wall clock is ahead of this one's, from
@@ -23,7 +29,8 @@ const (
 // times of the run. Each reading bounds the offset from both sides; the bounds
 // of many are cut with one another, and widened by what clocks may drift in
 // between. So the result is no average: the offset lies inside its uncertainty
-// as long as no clock was set and none drifts by more than 50 ppm.
+// as long as no clock was set and none drifts by more than 50 ppm. Of a clock whose
+// readings contradict one another again and again nothing is known (Unsteady).
 //
 // All times are ns of the run's clock, whose relation to this host's wall clock is
 // the one at its start. The zero value is not ready for use. Not safe for
@@ -35,6 +42,8 @@ type Offset struct {
 	readings int
 	steps    []int64
 	against  []bound // readings in a row that contradict the windows
+	told     int     // readings that could have contradicted, or did
+	wild     int     // those that did, and were no step
 }
 
 // bound is what is known of the offset at one instant.
@@ -77,16 +86,25 @@ func (o *Offset) ObserveAtLeast(received, stamp int64) {
 
 func (o *Offset) add(b bound) {
 	o.readings++
+	sides := b.hi != math.MaxInt64
+	if sides {
+		o.told++
+	}
 	if len(o.windows) == 0 {
 		o.windows = append(o.windows, b)
 		o.now = b
 		return
 	}
 	if now := o.now.moved(b.at); b.lo > now.hi || b.hi < now.lo {
+		if !sides { // a bound from one side that agrees tells nothing, this one does
+			o.told++
+		}
 		o.contradict(b)
 		return
 	}
-	o.against = o.against[:0]
+	if sides { // an old sample agrees with any clock and is no word against a step
+		o.against = o.against[:0]
+	}
 	o.cut(b)
 }
 
@@ -111,6 +129,7 @@ func (o *Offset) cut(b bound) {
 // contradict counts a reading that cannot be true together with those before:
 // several in a row mean that one of the clocks was set.
 func (o *Offset) contradict(b bound) {
+	o.wild++
 	for _, a := range o.against {
 		if m := a.moved(b.at); b.lo > m.hi || b.hi < m.lo {
 			o.against = o.against[:0] // nor with the last one: of no use yet
@@ -121,6 +140,7 @@ func (o *Offset) contradict(b bound) {
 	if len(o.against) < stepAfter {
 		return
 	}
+	o.wild -= len(o.against)
 	o.steps = append(o.steps, o.against[0].at)
 	o.windows = append(o.windows, o.against[0])
 	o.now = o.against[0]
@@ -156,8 +176,11 @@ func within(windows []bound, t int64) bound {
 
 // At returns how far the other clock was ahead of this one's at time t, in ns,
 // and by how much that may be wrong on either side; ok is false when nothing
-// bounds it from both sides.
+// bounds it from both sides, and when the clock is not steady.
 func (o *Offset) At(t int64) (offset, uncertainty int64, ok bool) {
+	if o.Unsteady() {
+		return 0, 0, false
+	}
 	n := 0
 	for n < len(o.steps) && o.steps[n] <= t {
 		n++
@@ -175,6 +198,14 @@ func (o *Offset) At(t int64) (offset, uncertainty int64, ok bool) {
 	}
 	half := (b.hi - b.lo + 1) / 2
 	return b.lo + half, half, true
+}
+
+// Unsteady says that the readings are not those of one clock that runs: too many of
+// them contradict the others without being a step, or it is set all the time. So it
+// is with a clock that jumps, and with several servers behind one name.
+func (o *Offset) Unsteady() bool {
+	return o.wild >= stepAfter && float64(o.wild) > wildShare*float64(o.told) ||
+		len(o.steps) >= stepAfter && float64(len(o.steps)) > stepShare*float64(o.told)
 }
 
 // Readings returns how many readings were taken.

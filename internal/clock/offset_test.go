@@ -140,6 +140,43 @@ func TestOffsetOfAClockThatWasSet(t *testing.T) {
 	}
 }
 
+// TestOffsetOfAClockThatIsNone has clocks that jump: whatever was read first, it is not
+// their offset.
+func TestOffsetOfAClockThatIsNone(t *testing.T) {
+	const hour, year = 3600e9, 365 * 24 * 3600e9
+	wall := int64(1_700_000_000) * 1e9
+	for name, c := range map[string]struct {
+		ahead      func(i int64) int64
+		resolution int64
+		unsteady   bool
+	}{
+		"by an hour each time": {func(i int64) int64 { return i * hour }, 0, true},
+		"and back":             {func(i int64) int64 { return []int64{0, hour, -hour, year}[i%4] }, 1e9, true},
+		"by a year, back":      {func(i int64) int64 { return i % 2 * year }, 1e9, true},
+		"every third time":     {func(i int64) int64 { return i % 3 / 2 * hour }, 0, true},
+		"set all the time":     {func(i int64) int64 { return i / 4 * hour }, 0, true},
+		"set now and then":     {func(i int64) int64 { return i / 20 * hour }, 0, false},
+		"old now and then":     {func(i int64) int64 { return i % 8 / 7 * -60e9 }, 1e9, false},
+		"steady":               {func(int64) int64 { return hour }, 1e9, false},
+	} {
+		o := NewOffset(time.Unix(1_700_000_000, 0))
+		for i := range int64(60) {
+			at := i * 300 * ms
+			stamp := wall + at + ms/2 + c.ahead(i)
+			if c.resolution > 0 {
+				stamp -= stamp % c.resolution
+			}
+			o.Observe(at, at+ms, stamp, c.resolution)
+			o.ObserveAtLeast(at+ms, wall+at-year) // old samples tell nothing, and excuse nothing
+		}
+		_, _, ok := o.At(15e9)
+		_, probe := o.Probe(15e9, ms)
+		if o.Unsteady() != c.unsteady || ok == c.unsteady || probe == c.unsteady {
+			t.Errorf("%s: unsteady %v, an offset %v, a probe %v", name, o.Unsteady(), ok, probe)
+		}
+	}
+}
+
 func TestOffsetFromOneSide(t *testing.T) {
 	o := NewOffset(time.Unix(1_700_000_000, 0))
 	if _, _, ok := o.At(0); ok {

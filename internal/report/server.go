@@ -283,6 +283,8 @@ func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 				c += ", give or take " + nanos(*s.ClockUncertainty)
 			}
 			parts = append(parts, c)
+		} else if times.ClockUnsteady {
+			parts = append(parts, "its clock is NOT STEADY: readings of it contradict one another, how far it is off is not known")
 		}
 		if s.Restarts > 0 {
 			parts = append(parts, plural(s.Restarts, "restart"))

@@ -217,7 +217,7 @@ func TestTextGolden(t *testing.T) {
 		IdleW: ptrTo(98.0), AboveIdleJoules: ptrTo(15_420.0), AboveIdleJPerRequest: ptrTo(51.4), AboveIdleJPerOutputToken: ptrTo(0.803),
 	}
 	r.Alignment = &Alignment{
-		Sources: []run.SourceTimes{{Source: 1, RenewedEveryNS: 30e9}, {Source: 0, RenewedEveryNS: 1e9, RenewedAtLeast: true, TwoServers: true}},
+		Sources: []run.SourceTimes{{Source: 1, RenewedEveryNS: 30e9, ClockUnsteady: true}, {Source: 0, RenewedEveryNS: 1e9, RenewedAtLeast: true, TwoServers: true}},
 		Notes:   []string{"telemetry/part-000003.parquet could not be read: damaged"},
 	}
 	r.Sources = []telemetry.SourceInfo{

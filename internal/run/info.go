@@ -125,6 +125,9 @@ type SourceTimes struct {
 	ClockReadings int    `json:"clock_readings,omitempty"`
 	// ClockSteps are when one of the two clocks was set.
 	ClockSteps []int64 `json:"clock_steps_ns,omitempty"`
+	// ClockUnsteady says that readings of its clock contradict one another again and
+	// again, so that its offset is not known.
+	ClockUnsteady bool `json:"clock_unsteady,omitempty"`
 	// Restarts are the first readings after the server's process started anew.
 	Restarts []int64 `json:"restarts_ns,omitempty"`
 	// TwoServers says that counters fall again and again: servers answer in turn
