@@ -229,7 +229,7 @@ func TestLeapsGiveBackWindows(t *testing.T) {
 			t.Fatalf("at the end: %v", leaping)
 		}
 	})
-	if leaps < 1000 {
+	if leaps < 100 { // what the short form, of a fifth of the draws, makes many times over
 		t.Errorf("%d steps skipped", leaps)
 	}
 }

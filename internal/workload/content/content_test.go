@@ -224,6 +224,9 @@ func TestTextsArePinned(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
 	each(t, func(t *testing.T, g Generator, lang Lang) {
 		buf := make([]byte, 0, 64<<10)
 		seed := uint64(0)
