@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"plimsoll/internal/random"
+	"plimsoll/internal/strictyaml"
 )
 
 // Lang is the language of a text.
@@ -84,44 +85,10 @@ func Lookup(name string) (Generator, error) {
 	if g, ok := kinds[name]; ok {
 		return g, nil
 	}
-	if near := nearest(name); near != "" {
+	if near := strictyaml.Nearest(name, Names()); near != "" {
 		return nil, fmt.Errorf("look up generator %q: unknown; did you mean %q? (known: %s, and file:PATH)", name, near, strings.Join(Names(), ", "))
 	}
 	return nil, fmt.Errorf("look up generator %q: unknown, want one of %s, or file:PATH", name, strings.Join(Names(), ", "))
-}
-
-// nearest returns the known name within two edits of name, or "".
-func nearest(name string) string {
-	best, least := "", 3
-	for _, n := range Names() {
-		if d := edits(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// edits is the number of insertions, deletions and replacements between a and b.
-func edits(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // wordsGenerator is Words as a Generator.
