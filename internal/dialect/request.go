@@ -97,6 +97,17 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 	if req.Choices > 1 && w.field("n") {
 		w.dst = appendInt(w.dst, int64(req.Choices))
 	}
+	if req.ReasoningEffort != "" && w.field("reasoning_effort") {
+		w.dst = appendQuoted(w.dst, req.ReasoningEffort)
+	}
+	if req.ResponseSchema != "" && w.field("response_format") {
+		if !json.Valid([]byte(req.ResponseSchema)) {
+			return dst, fmt.Errorf("make request body: the schema of the answer is not JSON: %q", req.ResponseSchema)
+		}
+		w.dst = append(w.dst, `{"type":"json_schema","json_schema":{"name":"answer","schema":`...)
+		w.dst = append(w.dst, req.ResponseSchema...)
+		w.dst = append(w.dst, "}}"...)
+	}
 	if o.Temperature != nil && w.field("temperature") {
 		if math.IsNaN(*o.Temperature) || math.IsInf(*o.Temperature, 0) {
 			return dst, fmt.Errorf("make request body: temperature %v, want a finite number", *o.Temperature)

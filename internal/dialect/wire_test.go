@@ -264,3 +264,24 @@ func TestParseRequest(t *testing.T) {
 	bad(OpenAICompletions, `{"prompt":null}`, "prompt")
 	bad(OpenAICompletions, `{"prompt":[]}`, "prompt")
 }
+
+func TestEffortAndSchemaAreSent(t *testing.T) {
+	req := &message.Request{
+		Parts:           []message.Part{{Text: "Hello"}},
+		ReasoningEffort: "low",
+		ResponseSchema:  `{"type":"object"}`,
+	}
+	body, err := AppendRequest(nil, OpenAIChat, req, nil, &Options{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"model":"m","messages":[{"role":"user","content":"Hello"}],"reasoning_effort":"low",` +
+		`"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object"}}}}`
+	if string(body) != want {
+		t.Errorf("got  %s\nwant %s", body, want)
+	}
+	req.ResponseSchema = "{"
+	if _, err := AppendRequest(nil, OpenAIChat, req, nil, &Options{Model: "m"}); err == nil {
+		t.Error("a schema that is not JSON was sent")
+	}
+}

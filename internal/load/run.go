@@ -29,9 +29,10 @@ const (
 	leadLimit = 10 * time.Second
 )
 
-// can is what users may ask for beside plain requests and waits.
+// can is what users may ask for beside plain requests and waits: no pictures, sounds
+// or tools, which no body holds yet, so that nothing is left out in silence.
 const can = workload.NeedFork | workload.NeedCancel | workload.NeedRetrieval | workload.NeedSearch | workload.NeedText |
-	workload.NeedMedia | workload.NeedTools | workload.NeedSchema | workload.NeedEffort
+	workload.NeedSchema | workload.NeedEffort
 
 // errDrained is the cause of a context that the drain limit ended.
 var errDrained = errors.New("drain limit")
@@ -156,7 +157,7 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	r.live.client.Store(client)
 	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
 	needs := workload.NeedsOf(cfg.Population)
-	r.keepText = cfg.KeepText || cfg.Tokenizer != nil || needs&(workload.NeedText|workload.NeedTools) != 0
+	r.keepText = cfg.KeepText || cfg.Tokenizer != nil || needs&workload.NeedText != 0
 	r.own = needs != 0
 	if needs&workload.NeedSearch != 0 {
 		r.search = newSearcher(client, cfg.Renderer, cfg.Clock)

@@ -78,9 +78,6 @@ func (s *Shape) Length() time.Duration {
 	return d
 }
 
-// Mean is the mean multiple of the base rate over the pieces.
-func (s *Shape) Mean() float64 { return s.total() / s.Length().Seconds() }
-
 func (s *Shape) total() float64 {
 	var n float64
 	for i := range s.Pieces {

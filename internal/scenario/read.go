@@ -3,10 +3,8 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"reflect"
 	"strings"
 
@@ -206,28 +204,4 @@ func Parse(name string, data []byte, sets []string) (*Scenario, error) {
 		return nil, errs
 	}
 	return s, nil
-}
-
-// Open reads a scenario from a file as Parse does.
-func Open(path string, sets []string) (*Scenario, error) {
-	data, err := ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, data, sets)
-}
-
-// ReadFile reads the text of a scenario file, and no more of it than a scenario
-// can have, so that a device or a disk image named by mistake does no harm.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read scenario: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(f, strictyaml.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read scenario %s: %w", path, err)
-	}
-	return data, nil
 }

@@ -281,7 +281,7 @@ const (
 )
 
 // The names and meanings follow docs/metrics.md (client) and what the engines and exporters themselves publish
-// (everything else); docs/telemetry.md says which page gives which.
+// (everything else); docs/telemetry-sources.md says which page gives which.
 var catalogue = [count]Def{
 	ClientUsers:          {ID: ClientUsers, Name: "client.users", Unit: "users", Kind: Gauge, Combine: Sum, Group: Client, Help: "users at work: in a request, thinking or waiting"},
 	ClientSessions:       {ID: ClientSessions, Name: "client.sessions_in_flight", Unit: "sessions", Kind: Gauge, Combine: Sum, Group: Client, Help: "sessions that have begun and not ended"},

@@ -112,6 +112,9 @@ func (r *Reader) readJSON(elements []map[string]any, start, end int64, sink sign
 	for i := range r.plan {
 		r.out(&r.plan[i], 0, start, end, sink)
 	}
+	if len(elements) > 0 {
+		r.forget()
+	}
 	if sink != nil && len(r.samples) > 0 {
 		sink.Add(r.samples)
 	}

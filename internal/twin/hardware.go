@@ -607,11 +607,9 @@ func logInterpolate(xs, ys []float64, x float64) float64 {
 	return ys[i-1] * math.Pow(ys[i]/ys[i-1], f)
 }
 
-// DefaultLimits returns vLLM's defaults of max_num_seqs and
+// defaultLimits returns vLLM's defaults of max_num_seqs and
 // max_num_batched_tokens for an API server on this device: devices with 70 GiB
 // and more, A100 excepted, get the larger ones.
-func DefaultLimits(g *GPU) (seqs, tokens int) { return defaultLimits(g) }
-
 func defaultLimits(g *GPU) (seqs, tokens int) {
 	if g.MemoryGiB.V >= 70 && !strings.HasPrefix(g.Name, "a100") {
 		return 1024, 8192

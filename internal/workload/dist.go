@@ -60,7 +60,7 @@ func ready(d scenario.Dist, parts func() ([]scenario.Weighted, error), readFile 
 			out.Parts = append(out.Parts, random.Part{Weight: p.Weight, Dist: inner})
 		}
 	default:
-		return out, fmt.Errorf("unknown distribution %q, want fixed, uniform, normal or lognormal", d.Kind)
+		return out, fmt.Errorf("unknown distribution %q, want fixed, uniform, normal, lognormal, gamma, zipf, file or a mixture", d.Kind)
 	}
 	return out, nil
 }

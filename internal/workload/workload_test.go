@@ -95,7 +95,7 @@ func TestDistOfScenario(t *testing.T) {
 	}
 	if _, err := NewSynthetic(1, &scenario.Users{PromptTokens: scenario.Dist{Kind: "zipfian"}}, false); err == nil {
 		t.Error("an unknown distribution was taken")
-	} else if want := `prompt-tokens: unknown distribution "zipfian", want fixed, uniform, normal or lognormal`; err.Error() != want {
+	} else if want := `prompt-tokens: unknown distribution "zipfian", want fixed, uniform, normal, lognormal, gamma, zipf, file or a mixture`; err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)
 	}
 }

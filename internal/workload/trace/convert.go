@@ -8,9 +8,6 @@ import (
 	"strconv"
 )
 
-// Targets are the forms that Convert writes.
-func Targets() []string { return []string{"mooncake", "plimsoll"} }
-
 // mooncakeOut is a row as Convert writes it: what Mooncake's readers know, then
 // what its agentic form adds.
 type mooncakeOut struct {
