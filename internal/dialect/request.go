@@ -75,15 +75,18 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 		return dst, fmt.Errorf("make request body: API %q is not known, want one of %q", api, APIs())
 	}
 	w := bodyWriter{dst: append(dst, '{'), extra: o.Extra}
-	if w.field("model") {
+	if (req.Body == "" || o.Model != "") && w.field("model") {
 		w.dst = appendQuoted(w.dst, o.Model)
 	}
 	var err error
-	if api == OpenAIChat {
+	switch {
+	case req.Body != "":
+		err = w.given(req.Body, req.Exact, o)
+	case api == OpenAIChat:
 		if w.field("messages") {
 			w.dst, err = appendMessages(w.dst, req.Parts, r)
 		}
-	} else if w.field("prompt") {
+	case w.field("prompt"):
 		w.dst = append(w.dst, '"')
 		w.dst, err = appendParts(w.dst, req.Parts, r)
 		w.dst = append(w.dst, '"')
@@ -91,7 +94,7 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 	if err != nil {
 		return dst, err
 	}
-	if _, renamed := o.Extra["max_completion_tokens"]; req.MaxTokens > 0 && !renamed && w.field("max_tokens") {
+	if _, renamed := o.Extra["max_completion_tokens"]; req.MaxTokens > 0 && !renamed && !w.have["max_completion_tokens"] && w.field("max_tokens") {
 		w.dst = appendInt(w.dst, int64(req.MaxTokens))
 	}
 	if req.Choices > 1 && w.field("n") {
@@ -154,6 +157,7 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 type bodyWriter struct {
 	dst   []byte
 	extra map[string]any
+	have  map[string]bool // fields of a given body
 	some  bool
 }
 
@@ -166,7 +170,7 @@ func (w *bodyWriter) comma() {
 
 // field begins a field unless an extra field takes its place.
 func (w *bodyWriter) field(name string) bool {
-	if _, replaced := w.extra[name]; replaced {
+	if _, replaced := w.extra[name]; replaced || w.have[name] {
 		return false
 	}
 	w.comma()

@@ -56,6 +56,11 @@ type Step struct {
 	Arrival    string
 	Burstiness float64
 	Shape      *pace.Shape
+	// Times, when not nil, are when the sessions of an open loop start, instead of
+	// all that; Rate is only their mean then, and Requests the number of requests of
+	// all sessions, warm-up included. The window lasts until the last of them has
+	// ended, and the sessions come to their own ends.
+	Times *pace.Times
 	// Warmup is the time from the step's start to the start of its steady
 	// window.
 	Warmup time.Duration

@@ -66,6 +66,9 @@ type arrivals struct {
 // is a function of the seed and the step alone.
 func (s *step) arrivals() *arrivals {
 	a := &arrivals{schedule: s.schedule(), end: math.MaxInt64, warm: int64(s.res.Warmup), n: s.res.Requests}
+	if s.res.Times != nil {
+		return a
+	}
 	if s.res.Duration > 0 {
 		a.end = a.warm + int64(s.res.Duration)
 		return a
@@ -88,6 +91,9 @@ func (s *step) arrivals() *arrivals {
 
 // schedule returns the step's arrivals from the first on.
 func (s *step) schedule() *pace.Schedule {
+	if s.res.Times != nil {
+		return pace.New(pace.Even{}, s.res.Times)
+	}
 	gaps, err := pace.ByName(s.res.Arrival, s.res.Burstiness, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked

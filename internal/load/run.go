@@ -223,6 +223,9 @@ func (c *Config) check() error {
 		if s.Rate > 0 && (math.IsInf(s.Rate, 0) || s.Rate > maxRate) {
 			return fmt.Errorf("step %d: rate: want at most %g, got %g", i, float64(maxRate), s.Rate)
 		}
+		if s.Times != nil && (s.Times.Len() == 0 || s.Users > 0 || s.Requests == 0) {
+			return fmt.Errorf("step %d: times: want at least one, with a mean rate and the number of requests", i)
+		}
 		if (s.Duration > 0) == (s.Requests > 0) {
 			return fmt.Errorf("step %d: want either a duration or a number of requests, got %v and %d", i, s.Duration, s.Requests)
 		}
@@ -282,7 +285,7 @@ type step struct {
 
 	scheduled, steady atomic.Uint64
 	// over is closed when the steady window's last request has been scheduled
-	// in a closed loop with a number of requests.
+	// in a closed loop with a number of requests, and in an open one of given times.
 	over     chan struct{}
 	overOnce sync.Once
 }
@@ -297,7 +300,7 @@ func (r *run) step(i uint32) *StepResult {
 	s.more, s.enough = context.WithCancel(r.soft)
 	defer s.enough()
 	s.left.Store(math.MaxInt64)
-	if c.Requests > 0 {
+	if c.Requests > 0 && c.Times == nil {
 		s.left.Store(int64(c.Requests))
 	}
 	s.lastEnd.Store(record.Unset)
@@ -331,7 +334,10 @@ func (r *run) step(i uint32) *StepResult {
 	s.res.End = max(r.cfg.Clock.Now(), s.res.Start)
 	s.res.Scheduled, s.res.Steady = s.scheduled.Load(), s.steady.Load()
 	at, stopped := r.stoppedAt()
-	if c.Requests > 0 {
+	if c.Times != nil {
+		s.res.Complete = !stopped
+		s.res.SteadyEnd = max(s.lastEnd.Load()+1, s.res.SteadyStart)
+	} else if c.Requests > 0 {
 		s.res.Complete = s.res.Steady == uint64(c.Requests)
 		if c.Users > 0 {
 			// A window of a number of requests ends just after the last byte of the
@@ -355,9 +361,13 @@ func (r *run) step(i uint32) *StepResult {
 func (r *run) rehearse(i uint32, c *Step) time.Duration {
 	var cost int64
 	var body []byte
+	which := uint64(math.MaxUint64)
+	if c.Times != nil {
+		which = 0 // there are no others
+	}
 	for range 2 { // the first time pays for tables and buffers
 		begun := r.cfg.Clock.Now()
-		a := r.cfg.Population.Session(i, math.MaxUint64).Start(begun)
+		a := r.cfg.Population.Session(i, which).Start(begun)
 		if a.Kind != workload.Send {
 			continue
 		}
@@ -438,11 +448,14 @@ func (s *step) admit(a *workload.Action) (record.Phase, bool) {
 
 // due counts a request that has become due and returns its number.
 func (s *step) due(phase record.Phase) uint64 {
-	s.scheduled.Add(1)
+	n := s.scheduled.Add(1)
 	if phase == record.Steady {
 		s.steady.Add(1)
 	}
 	s.run.live.scheduled.Add(1)
+	if s.res.Times != nil && n == uint64(s.res.Requests) {
+		s.overOnce.Do(func() { close(s.over) })
+	}
 	return s.run.next.Add(1) - 1
 }
 
@@ -518,7 +531,7 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 			<-r.slots
 		}
 	}
-	asked := int64(rec.AskedPrompt) + int64(rec.AskedOutput)*int64(w.choices)
+	asked := int64(a.Request.PromptTokens()) + int64(rec.AskedOutput)*int64(w.choices)
 	if why := r.guard.reserve(asked); why != "" {
 		free()
 		r.stop(TokenLimit, why, false)

@@ -553,3 +553,73 @@ func TestDrainWaitsForTheSlowest(t *testing.T) {
 		}
 	})
 }
+
+// given returns a step whose sessions start at times in ms.
+func given(t *testing.T, requests int, ms ...int64) Step {
+	t.Helper()
+	for i := range ms {
+		ms[i] *= int64(time.Millisecond)
+	}
+	at, err := pace.At(ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Step{Rate: 1, Times: at, Requests: requests, Drain: time.Second}
+}
+
+// Sessions that start at given times do so, the last one too, and the window lasts
+// until the last request has ended.
+func TestGivenTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		s := given(t, 4, 0, 100, 100, 700)
+		s.Warmup = 50 * time.Millisecond
+		g.cfg.Steps = []Step{s}
+		g.run()
+		want := []times{{0, 0, 0, 300, "warmup"}, {1, 100, 100, 400, "steady"}, {2, 100, 100, 400, "steady"}, {3, 700, 700, 1000, "steady"}}
+		if diff := cmp.Diff(want, g.timetable()); diff != "" {
+			t.Errorf("schedule (-want +got):\n%s", diff)
+		}
+		if s := g.res.Steps[0]; !s.Complete || s.SteadyStart-s.Start != 50*ms || s.SteadyEnd-s.Start != 1000*ms+1 || s.Scheduled != 4 || s.Steady != 3 {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
+
+// Later turns come when they are due, however long after the last session has
+// started; only then is the rest drained.
+func TestGivenTimesWaitForLaterTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(300*time.Millisecond))
+		var log outcomes
+		g.cfg.Population = needing{scripted{[]workload.Action{{Kind: workload.Send}, {Kind: workload.Send, At: 5000 * ms}}, &log}, workload.NeedText}
+		g.cfg.Steps = []Step{given(t, 4, 0, 100)}
+		g.run()
+		var starts []float64
+		for _, r := range g.timetable() {
+			starts = append(starts, r.Start)
+		}
+		if diff := cmp.Diff([]float64{0, 100, 5300, 5400}, starts); diff != "" {
+			t.Errorf("starts (-want +got):\n%s", diff)
+		}
+		if s := g.res.Steps[0]; !s.Complete || s.Steady != 4 || s.SteadyEnd-s.Start != 5700*ms+1 {
+			t.Errorf("step is %+v", s)
+		}
+	})
+}
+
+// What has not ended by the drain limit after the last start is incomplete.
+func TestGivenTimesAreDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, answering(3*time.Second))
+		g.cfg.Steps = []Step{given(t, 2, 0, 2500)}
+		g.run()
+		want := []times{{0, 0, 0, 3000, "steady"}, {1, 2500, 2500, 3500, "steady"}}
+		if diff := cmp.Diff(want, g.timetable()); diff != "" {
+			t.Errorf("schedule (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"ok": 1, "incomplete": 1}, g.count()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

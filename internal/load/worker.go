@@ -84,7 +84,9 @@ func (w *worker) begin(s *step, a *workload.Action, user uint32, phase record.Ph
 	r.Phase = phase
 	r.Scheduled = a.At
 	r.AskedStream = w.run.cfg.Options.Stream
-	r.AskedPrompt = int32(a.Request.PromptTokens())
+	if !a.Request.Guessed {
+		r.AskedPrompt = int32(a.Request.PromptTokens())
+	}
 	w.choices = max(a.Request.Choices, 1)
 	r.AskedOutput = int32(a.Request.MaxTokens)
 	r.AskedExact = a.Request.Exact || w.run.cfg.Options.IgnoreEOS

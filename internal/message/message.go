@@ -112,6 +112,13 @@ type Call struct {
 // owned by the session machine that made it until its outcome is reported.
 type Request struct {
 	Parts []Part
+	// Body, when not empty, is a whole request body of the API, a JSON object, which
+	// is sent as it is but for what the run says of model and stream; Parts then only
+	// say how long its prompt is.
+	Body string
+	// Guessed says that the length of the prompt is an estimate of given text: nobody
+	// asked for it.
+	Guessed bool
 	// MaxTokens is the limit on output tokens; 0 leaves it to the server.
 	MaxTokens int
 	// Exact asks the server to produce exactly MaxTokens (ignore_eos and

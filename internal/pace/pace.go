@@ -99,6 +99,43 @@ func (r Rate) Time(n float64) (int64, bool) {
 	return int64(t), true
 }
 
+// Times is the curve of arrivals that are given: with Even gaps, arrival k is at
+// the k-th time. It is not modified and may be used by several schedules at once.
+type Times struct{ at []int64 }
+
+// At returns the arrivals at times in ns since the start, which must be at least 0
+// and not fall. They are not copied.
+func At(times []int64) (*Times, error) {
+	last := int64(0)
+	for i, t := range times {
+		if t < last {
+			return nil, fmt.Errorf("arrival times: number %d is at %d ns, want at least %d", i, t, last)
+		}
+		last = t
+	}
+	return &Times{at: times}, nil
+}
+
+// Time returns the n-th of the times, and false when there are no more.
+func (t *Times) Time(n float64) (int64, bool) {
+	i := int(n)
+	if n < 0 || i >= len(t.at) {
+		return 0, false
+	}
+	return t.at[i], true
+}
+
+// Len is the number of times.
+func (t *Times) Len() int { return len(t.at) }
+
+// Last is the last of the times, 0 when there are none.
+func (t *Times) Last() int64 {
+	if len(t.at) == 0 {
+		return 0
+	}
+	return t.at[len(t.at)-1]
+}
+
 // Arrivals are the names of the arrival processes that ByName knows.
 func Arrivals() []string { return []string{"constant", "poisson", "gamma"} }
 

@@ -168,3 +168,25 @@ func TestByNameNamesTheNearest(t *testing.T) {
 	f("Pois", `arrival: unknown process "Pois", did you mean "poisson"`)
 	f("bursty", `arrival: unknown process "bursty", want one of constant, poisson, gamma`)
 }
+
+// Given times come as they are, the last too, and nothing after it.
+func TestGivenTimes(t *testing.T) {
+	given := []int64{0, 0, 7, 7, 1e15}
+	at, err := At(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the curve keeps no place
+		if got := take(New(Even{}, at), 10); !slices.Equal(got, given) {
+			t.Errorf("arrivals at %v, want %v", got, given)
+		}
+	}
+	if at.Len() != 5 || at.Last() != 1e15 {
+		t.Errorf("%d times, the last at %d", at.Len(), at.Last())
+	}
+	for _, bad := range [][]int64{{-1}, {0, 5, 4}} {
+		if _, err := At(bad); err == nil {
+			t.Errorf("times %v are taken", bad)
+		}
+	}
+}

@@ -27,6 +27,11 @@ type Step struct {
 	Arrival    string
 	Burstiness float64
 	Shape      *pace.Shape
+	// Times, when not nil, are when the sessions of an open loop start, instead of
+	// all that; Rate is only their mean then, and Requests the number of requests of
+	// all sessions, warm-up included. The window lasts until the last of them has
+	// ended, and the sessions come to their own ends.
+	Times *pace.Times
 	// Warmup is the time from the step's start to that of its steady window,
 	// Duration the window's length, Requests the number of requests scheduled in
 	// it, Drain how long its end waits for them.
@@ -211,6 +216,8 @@ func (c *PredictConfig) check() error {
 		switch {
 		case s.Users < 0 || (s.Users > 0) == (s.Rate > 0):
 			return fmt.Errorf("step %d: want either users or a rate above 0, got users %d and rate %g", i, s.Users, s.Rate)
+		case s.Times != nil && (s.Times.Len() == 0 || s.Users > 0 || s.Requests == 0):
+			return fmt.Errorf("step %d: times: want at least one, with a mean rate and the number of requests", i)
 		case (s.Duration > 0) == (s.Requests > 0):
 			return fmt.Errorf("step %d: want either a duration or a number of requests, got %v and %d", i, s.Duration, s.Requests)
 		case s.Warmup < 0 || s.Drain < 0:
@@ -361,7 +368,7 @@ func (d *driver) run(index uint32) {
 	d.step = s
 	s.cut.task = d.cut
 	s.arrive.task = d.arrive
-	if c.Requests > 0 {
+	if c.Requests > 0 && c.Times == nil {
 		s.left = int64(c.Requests)
 	}
 	if c.Duration > 0 {
@@ -402,7 +409,10 @@ func (d *driver) run(index uint32) {
 	d.agenda.remove(&s.cut)
 	d.agenda.remove(&s.arrive)
 	s.res.End = max(d.now, s.res.Start)
-	if c.Requests > 0 {
+	if c.Times != nil {
+		s.res.Complete = !d.soft
+		s.res.SteadyEnd = max(s.lastEnd+1, s.res.SteadyStart)
+	} else if c.Requests > 0 {
 		s.res.Complete = s.res.Steady == uint64(c.Requests)
 		if c.Users > 0 {
 			// Just after it, since the end is excluded.
@@ -777,6 +787,9 @@ func (d *driver) suffice() {
 func (d *driver) becomeDue(u *session) {
 	s := d.step
 	s.res.Scheduled++
+	if s.res.Times != nil && s.res.Scheduled == uint64(s.res.Requests) {
+		d.cutAt(d.now)
+	}
 	if u.phase == record.Steady {
 		s.res.Steady++
 	}
@@ -1015,6 +1028,9 @@ func (d *driver) begin(u *session) *record.Request {
 	r.RetrievalStart, r.RetrievalEnd = u.searchStart, u.searchEnd
 	r.AskedStream = d.cfg.Stream
 	r.AskedPrompt, r.AskedOutput, r.AskedExact = u.prompt, u.output, u.exact
+	if u.action.Request.Guessed {
+		r.AskedPrompt = 0
+	}
 	if u.start != record.Unset {
 		r.Sent = u.start
 	}
@@ -1175,7 +1191,7 @@ func (d *driver) open() {
 	s := d.step
 	c := &s.res.Step
 	s.schedule, s.end = c.schedule(d.cfg.Seed, s.res.Index), c.end(d.cfg.Seed, s.res.Index)
-	if c.Requests > 0 {
+	if c.Requests > 0 && c.Times == nil {
 		s.res.SteadyEnd = s.res.Start + s.end
 	}
 	s.coming = true
@@ -1184,6 +1200,9 @@ func (d *driver) open() {
 
 // schedule returns the arrivals of a step of an open loop from the first on.
 func (s *Step) schedule(seed uint64, index uint32) *pace.Schedule {
+	if s.Times != nil {
+		return pace.New(pace.Even{}, s.Times)
+	}
 	gaps, err := pace.ByName(s.Arrival, s.Burstiness, random.Derive(seed, labelArrivals, uint64(index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked
@@ -1193,6 +1212,9 @@ func (s *Step) schedule(seed uint64, index uint32) *pace.Schedule {
 
 // end is when the schedule of an open loop ends, in ns from the step's start.
 func (s *Step) end(seed uint64, index uint32) int64 {
+	if s.Times != nil {
+		return math.MaxInt64
+	}
 	if s.Duration > 0 {
 		return int64(s.Warmup) + int64(s.Duration)
 	}
@@ -1219,7 +1241,7 @@ func FirstWindow(cfg *PredictConfig) (start, end int64, ok bool) {
 		return 0, 0, false
 	}
 	s := &cfg.Steps[0]
-	if s.Duration == 0 && s.Rate == 0 {
+	if s.Duration == 0 && (s.Rate == 0 || s.Times != nil) {
 		return 0, 0, false
 	}
 	return int64(s.Warmup), s.end(cfg.Seed, 0), true
