@@ -1,0 +1,24 @@
+import { defineConfig } from 'vite'
+
+// The offline report: one script without imports and one style sheet, with fixed names, for a single HTML file.
+export default defineConfig({
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  publicDir: false,
+  build: {
+    outDir: '../internal/assets/files/dist',
+    emptyOutDir: false,
+    target: 'es2022',
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    rollupOptions: {
+      input: 'src/report.tsx',
+      output: {
+        format: 'iife',
+        codeSplitting: false,
+        entryFileNames: 'report.js',
+        assetFileNames: 'report[extname]',
+      },
+    },
+  },
+})
