@@ -242,12 +242,17 @@ func (s *server) lifetime(c *course) {
 	if of < 0 {
 		return
 	}
+	s.bounds(c, of)
+	c.updates = s.v.updates(of)
+}
+
+// bounds says from when to when a course of main series of was there.
+func (s *server) bounds(c *course, of int32) {
 	k, g := &s.v.tracks[of], &s.v.origins[c.source]
 	c.first, c.last = k.first, k.last
 	if k.last >= g.last-5*s.v.usual(of)/2 { // exporters renew groups of values at times of their own
 		c.last = math.MaxInt64
 	}
-	c.updates = s.v.updates(of)
 }
 
 // uuid returns the label that names a device everywhere.
@@ -410,27 +415,35 @@ func (s *server) start(step int64) {
 			r.period = u.period
 			s.behind = max(s.behind, 3*r.period+2*usual)
 		}
-		if c.gaugeLike() {
-			s.states[c.value].gauge = &gauge{pace: p, renewal: r}
+		if s.ready(c, p, r); c.gaugeLike() {
 			s.reach = max(s.reach, usual/2, r.period)
-			continue
-		}
-		count := func(series int32) {
-			if series >= 0 {
-				s.states[series].counter = &counter{pace: p, renewal: r}
-			}
-		}
-		count(c.value)
-		count(c.count)
-		count(c.sum)
-		for _, b := range c.buckets {
-			count(b.series)
 		}
 	}
 	s.behind = min(s.behind+s.v.behind, mostBehind) + step
 	s.reach = min(s.reach, mostBehind)
 	s.closed = floor(s.v.first-s.reach, step)
 	s.next, s.stop = iter.Pull(s.in.Samples.All())
+}
+
+// ready makes the states of the series of a course that have none.
+func (s *server) ready(c *course, p pace, r renewal) {
+	if c.gaugeLike() {
+		if st := &s.states[c.value]; st.gauge == nil {
+			st.gauge = &gauge{pace: p, renewal: r}
+		}
+		return
+	}
+	count := func(series int32) {
+		if series >= 0 && s.states[series].counter == nil {
+			s.states[series].counter = &counter{pace: p, renewal: r}
+		}
+	}
+	count(c.value)
+	count(c.count)
+	count(c.sum)
+	for _, b := range c.buckets {
+		count(b.series)
+	}
 }
 
 // cell returns the collection of cell i, nil when it is complete.
@@ -446,6 +459,11 @@ func (s *server) cell(i int64) []acc {
 		} else {
 			cell = make([]acc, len(s.v.series))
 		}
+	}
+	if more := len(s.v.series) - len(cell); more > 0 { // series came meanwhile
+		cell, ok = append(cell, make([]acc, more)...), false
+	}
+	if !ok {
 		s.cells[i] = cell
 	}
 	return cell
@@ -611,18 +629,21 @@ func (s *server) stands(c *course, busy bool) bool { return !busy && c.idle >= 2
 // watch counts for how many cells engines have counted no token.
 func (s *server) watch(cell []acc, busy bool) {
 	for i := range s.courses {
-		c := &s.courses[i]
-		if len(c.tokens) == 0 {
-			continue
-		}
-		still := !busy
-		for _, t := range c.tokens {
-			a := cell[s.courses[t].value]
-			still = still && a.y >= float64(s.step)/2 && a.x == 0
-		}
-		if c.idle++; !still {
-			c.idle = 0
-		}
+		s.watchOne(&s.courses[i], cell, busy)
+	}
+}
+
+func (s *server) watchOne(c *course, cell []acc, busy bool) {
+	if len(c.tokens) == 0 {
+		return
+	}
+	still := !busy
+	for _, t := range c.tokens {
+		a := cell[s.courses[t].value]
+		still = still && a.y >= float64(s.step)/2 && a.x == 0
+	}
+	if c.idle++; !still {
+		c.idle = 0
 	}
 }
 
@@ -649,34 +670,39 @@ func (s *server) rows(i int64, busy bool, rows []run.TimelineRow) []run.Timeline
 	}
 	for j := range s.courses {
 		c, v := &s.courses[j], &s.vals[j]
-		if !v.known {
-			continue
-		}
-		row := run.TimelineRow{T: t, Signal: c.id.String(), Source: s.name(c.source), Labels: c.labels}
-		put := func(stat string, x float64) {
-			row.Stat, row.Value = stat, x
-			rows = append(rows, row)
-		}
-		switch {
-		case c.part >= 0 || c.gaugeLike():
-			put(statValue, v.v)
-			if c.part < 0 {
-				s.weigh(j, t, v.v)
-			}
-		case c.value >= 0:
-			put(statRate, v.v)
+		if rows = s.own(j, t, rows); v.known && c.part < 0 && c.value >= 0 {
 			s.weigh(j, t, v.v)
-		default:
-			put(statRate, v.rate)
-			if v.n > 0 && !math.IsNaN(v.by) {
-				put(statMean, v.by/v.n)
-			}
 		}
 	}
 	for j := range s.groups {
 		rows = s.combine(&s.groups[j], t, cell, rows)
 	}
 	s.free = append(s.free, cell)
+	return rows
+}
+
+// own appends the rows of course j for the cell at t, whose value is known by now.
+func (s *server) own(j int, t int64, rows []run.TimelineRow) []run.TimelineRow {
+	c, v := &s.courses[j], &s.vals[j]
+	if !v.known {
+		return rows
+	}
+	row := run.TimelineRow{T: t, Signal: c.id.String(), Source: s.name(c.source), Labels: c.labels}
+	put := func(stat string, x float64) {
+		row.Stat, row.Value = stat, x
+		rows = append(rows, row)
+	}
+	switch {
+	case c.part >= 0 || c.gaugeLike():
+		put(statValue, v.v)
+	case c.value >= 0:
+		put(statRate, v.v)
+	default:
+		put(statRate, v.rate)
+		if v.n > 0 && !math.IsNaN(v.by) {
+			put(statMean, v.by/v.n)
+		}
+	}
 	return rows
 }
 

@@ -86,6 +86,19 @@ func (k *track) add(t int64, v float64) {
 	k.last, k.value = t, v
 }
 
+// note is add without what finds periods, which takes much memory in each of many series.
+func (k *track) note(t int64, v float64) {
+	if k.n == 0 {
+		k.first = t
+	} else if t <= k.last {
+		return
+	} else if v != k.value {
+		k.changed++
+	}
+	k.n++
+	k.last, k.value = t, v
+}
+
 // share returns the share of readings that brought another value.
 func (k *track) share() float64 {
 	if k.n < 2 {
@@ -139,6 +152,8 @@ type survey struct {
 	strangers int64 // samples of times that no run has
 	// behind is how far behind the newest sample others are, at most.
 	behind int64
+	// brief says that of series only what is needed at once is kept: the run still goes on.
+	brief bool
 }
 
 // observer finds clock readings among the series.
@@ -310,7 +325,11 @@ func (v *survey) add(g *origin, d *signal.Series, s *signal.Sample) {
 		g.started(d.Labels, t, s.Value)
 	}
 	before := k.changed
-	k.add(t, s.Value)
+	if v.brief {
+		k.note(t, s.Value)
+	} else {
+		k.add(t, s.Value)
+	}
 	if g.stated(s, d) || g.relayed && d.Signal.Def().Group == signal.Scrape {
 		return // its readings are not the scraper's
 	}
