@@ -1,0 +1,348 @@
+// The run of an offline report: everything the panel asks a server for, read
+// or computed from the document that is embedded in report.html. Nothing is
+// made up: what the document does not hold is null.
+
+import {
+  ApiError, type BandsGrid, type Box, type Common, type EnvelopeGrid, type Figures, type Grid, type HeatGrid, type LatencyName, type LiveEvent, type Missing, type Ms,
+  type One, type PointName, type Query, type RequestRow, type Rows, type RunDoc, type RunRow, type Scatter, type ScatterQuery, type Series, type SeriesList, type Source, type Stat,
+} from '../api'
+import { matches, parseFilter } from './filter'
+import { ranks } from './rank'
+
+/** The embedded document. Members that are missing were not recorded. */
+export interface Bundle {
+  bundle: number
+  doc: RunDoc
+  series?: Series[]
+  missing?: Missing[]
+  data?: Grid
+  bands?: Record<string, BandsGrid>
+  heat?: Record<string, HeatGrid>
+  envelope?: Record<string, EnvelopeGrid>
+  figures?: Figures
+  requests?: Partial<{ [K in keyof RequestRow]: RequestRow[K][] }>
+  sampled?: string | null
+  ones?: Record<string, One>
+}
+
+/** The figures by which requests are drawn and sorted, and their columns. */
+export const figureColumns = {
+  ttft: 'ttft_ms', ttfc: 'ttfc_ms', tpot: 'tpot_ms', e2e: 'e2e_ms', ttlt: 'ttlt_ms', retrieval: 'retrieval_ms', send_lag: 'send_lag_ms',
+  prompt: 'prompt_tokens', cached: 'cached_tokens', output: 'output_tokens',
+} as const satisfies Record<string, keyof RequestRow>
+export type FigureName = keyof typeof figureColumns
+
+const maxPoints = 5000
+const tilePixels = 8
+
+/** The run of a bundle. */
+export class BundleSource implements Source {
+  readonly offline = true
+  readonly id: string
+  /** How the requests in the page were chosen, or null when all are there. */
+  readonly sampled: string | null
+  readonly #b: Bundle
+  readonly #rows: RequestRow[]
+
+  constructor(bundle: Bundle) {
+    if (bundle.bundle !== 1) throw new Error(`read report: it is of version ${bundle.bundle}, this page reads version 1`)
+    this.#b = bundle
+    this.id = bundle.doc.run.id
+    this.sampled = bundle.sampled ?? null
+    this.#rows = rowsOf(bundle.requests ?? {})
+  }
+
+  async runs(): Promise<RunRow[]> { return [this.#b.doc.run] }
+  async doc(): Promise<RunDoc> { return this.#b.doc }
+  async series(): Promise<SeriesList> { return { series: this.#b.series ?? [], missing: this.#b.missing ?? this.#b.doc.missing } }
+
+  async data(ids: number[], from: Ms, to: Ms): Promise<Grid> {
+    const g = this.#b.data
+    if (g === undefined) return { from, step_ms: Math.max(to - from, 1), n: 0, series: {} }
+    const cut = window(g, from, to)
+    const series: Grid['series'] = {}
+    for (const id of ids) {
+      const s = g.series[id]
+      if (s === undefined) continue
+      series[id] = { mean: cut.of(s.mean), ...(s.min && { min: cut.of(s.min) }), ...(s.max && { max: cut.of(s.max) }) }
+    }
+    return { from: cut.from, step_ms: g.step_ms, n: cut.n, series }
+  }
+
+  // Percentiles cannot be put together, so that a bucket stays as it is.
+  async bands(figures: string[], workload: string, from: Ms, to: Ms): Promise<BandsGrid> {
+    const g = this.#b.bands?.[workload]
+    if (g === undefined) return { from, step_ms: Math.max(to - from, 1), n: 0, figures: {} }
+    const cut = window(g, from, to)
+    const out: BandsGrid['figures'] = {}
+    for (const name of figures) {
+      const f = g.figures[name]
+      if (f === undefined) continue
+      out[name] = { count: cut.of(f.count), min: cut.of(f.min), p50: cut.of(f.p50), p95: cut.of(f.p95), p99: cut.of(f.p99), max: cut.of(f.max) }
+    }
+    return { from: cut.from, step_ms: g.step_ms, n: cut.n, figures: out }
+  }
+
+  async heat(figure: string, workload: string, from: Ms, to: Ms): Promise<HeatGrid> {
+    const g = workload === '' ? this.#b.heat?.[figure] : undefined
+    if (g === undefined) return { from, step_ms: Math.max(to - from, 1), n: 0, edges_ms: [], cells: [] }
+    const cut = window(g, from, to)
+    const cells: number[] = []
+    for (let i = 0; i + 2 < g.cells.length; i += 3) {
+      const column = g.cells[i]! - cut.first
+      if (column >= 0 && column < cut.n) cells.push(column, g.cells[i + 1]!, g.cells[i + 2]!)
+    }
+    return { from: cut.from, step_ms: g.step_ms, n: cut.n, edges_ms: g.edges_ms, cells }
+  }
+
+  async envelope(signal: string, stat: string, from: Ms, to: Ms): Promise<EnvelopeGrid> {
+    const g = this.#b.envelope?.[`${signal}/${stat}`]
+    if (g === undefined) return { from, step_ms: Math.max(to - from, 1), n: 0, members: 0, min: [], median: [], max: [], worst: null }
+    const cut = window(g, from, to)
+    return { ...g, from: cut.from, n: cut.n, min: cut.of(g.min), median: cut.of(g.median), max: cut.of(g.max) }
+  }
+
+  async figures(from: Ms, to: Ms): Promise<Figures> {
+    const whole = this.#b.figures
+    if (whole !== undefined && Math.abs(from - whole.from) < 1e-3 && Math.abs(to - whole.to) < 1e-3) return whole
+    return figuresOf(this.#rows, from, to, this.#b.doc)
+  }
+
+  async requests(q: Query): Promise<Rows> {
+    const found = this.#find(q)
+    const total = this.#rows.length
+    const rows = sorted(found, q.sort ?? 't')
+    const offset = q.offset ?? 0
+    return { total, matched: rows.length, rows: rows.slice(offset, offset + (q.limit ?? 200)) }
+  }
+
+  async request(n: number): Promise<One> {
+    const one = this.#b.ones?.[n]
+    if (one !== undefined) return one
+    const row = this.#rows.find(r => r.n === n)
+    if (row === undefined) throw new ApiError(404, `request ${n} is not in this report`)
+    return withoutEvents(row)
+  }
+
+  async scatter(q: ScatterQuery): Promise<Scatter> {
+    return scatterOf(this.#find(q), q, this.#b.doc)
+  }
+
+  async common(q: Query, box: Box): Promise<Common> {
+    return commonOf(this.#find(q), box)
+  }
+
+  subscribe(_after: number, _on: (event: LiveEvent) => void): () => void {
+    return () => {}
+  }
+
+  #find(q: Query): RequestRow[] {
+    const filter = parseFilter(q.filter ?? '')
+    const from = q.from ?? -Infinity
+    const to = q.to ?? Infinity
+    return this.#rows.filter(r => r.t >= from && r.t < to && matches(filter, r))
+  }
+}
+
+function rowsOf(columns: NonNullable<Bundle['requests']>): RequestRow[] {
+  const names = Object.keys(columns) as (keyof RequestRow)[]
+  const n = columns.n?.length ?? 0
+  const rows: RequestRow[] = []
+  for (let i = 0; i < n; i++) {
+    const row: Record<string, unknown> = {
+      n: 0, t: 0, end: null, workload: '', session: 0, turn: 0, user: 0, step: 0, phase: '', target: 0, status: 'ok', error_kind: '', http_status: null, finish: '',
+      ttft_ms: null, ttfc_ms: null, tpot_ms: null, e2e_ms: null, ttlt_ms: null, retrieval_ms: null, send_lag_ms: null, prompt_tokens: null, cached_tokens: null, output_tokens: null,
+    }
+    for (const name of names) {
+      const v = columns[name]![i]
+      if (v !== undefined) row[name] = v
+    }
+    rows.push(row as unknown as RequestRow)
+  }
+  return rows
+}
+
+/** The buckets of a grid that overlap a range. */
+function window(g: { from: Ms; step_ms: Ms; n: number }, from: Ms, to: Ms): { first: number; from: Ms; n: number; of: <T>(list: T[]) => T[] } {
+  const first = Math.min(Math.max(Math.floor((from - g.from) / g.step_ms), 0), g.n)
+  const end = Math.min(Math.max(Math.ceil((to - g.from) / g.step_ms), first), g.n)
+  return { first, from: g.from + first * g.step_ms, n: end - first, of: list => list.slice(first, end) }
+}
+
+/** Sorts by a column (`-` for descending); unknown values come last, ties in the order of the requests. */
+function sorted(rows: RequestRow[], by: string): RequestRow[] {
+  const down = by.startsWith('-')
+  const name = down ? by.slice(1) : by
+  const column = (Object.hasOwn(figureColumns, name) ? figureColumns[name as FigureName] : name) as keyof RequestRow
+  return rows.slice().sort((a, b) => {
+    const x = a[column] ?? null
+    const y = b[column] ?? null
+    if (x === y) return a.n - b.n
+    if (x === null) return 1
+    if (y === null) return -1
+    return ((x < y ? -1 : 1) * (down ? -1 : 1)) || a.n - b.n
+  })
+}
+
+/** When a request began, from its end; null where that is not known. */
+const startOf = (r: RequestRow): Ms | null => (r.end !== null && r.e2e_ms !== null ? r.end - r.e2e_ms : null)
+
+const fromSchedule = (r: RequestRow, v: number | null): number | null => {
+  const start = startOf(r)
+  return start === null || v === null ? null : start - r.t + v
+}
+
+/** The figures of the requests that were scheduled in a range. What needs the time of every token (itl, tokens a second) is not in a report and null. */
+export function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc): Figures {
+  const rows = all.filter(r => r.t >= from && r.t < to)
+  const seconds = (to - from) / 1000
+  const rate = (n: number): number | null => (seconds > 0 ? n / seconds : null)
+  const ok = rows.filter(r => r.status === 'ok')
+  const stat = (of: (r: RequestRow) => number | null): Stat => ranks(ok.map(of))
+  const count = (s: string) => rows.filter(r => r.status === s).length
+  const sum = (of: (r: RequestRow) => number | null) => rows.reduce((n, r) => n + (of(r) ?? 0), 0)
+  const byError: Record<string, number> = {}
+  for (const r of rows) if (r.error_kind !== '' && r.status === 'error') byError[r.error_kind] = (byError[r.error_kind] ?? 0) + 1
+  const latency: Partial<Record<LatencyName, Stat | null>> = {
+    ttft: stat(r => r.ttft_ms), ttfc: stat(r => r.ttfc_ms), tpot: stat(r => r.tpot_ms), itl: null, e2e: stat(r => r.e2e_ms),
+    ttft_from_schedule: stat(r => fromSchedule(r, r.ttft_ms)), e2e_from_schedule: stat(r => fromSchedule(r, r.e2e_ms)), send_lag: ranks(rows.map(r => r.send_lag_ms)),
+  }
+  const workloads: Figures['workloads'] = {}
+  for (const name of doc.workloads) {
+    const own = rows.filter(r => r.workload === name)
+    if (own.length === 0) continue
+    const good = own.filter(r => r.status === 'ok')
+    workloads[name] = {
+      requests: own.length, errors: own.filter(r => r.status === 'error').length,
+      ttft_p95_ms: ranks(good.map(r => r.ttft_ms)).p95, tpot_p95_ms: ranks(good.map(r => r.tpot_ms)).p95, output_per_s: null,
+    }
+  }
+  return {
+    from, to,
+    requests: { scheduled: rows.length, sent: rows.filter(r => r.status !== 'incomplete' || r.send_lag_ms !== null).length, ok: ok.length, error: count('error'), cancelled: count('cancelled'), incomplete: count('incomplete'), by_error: byError },
+    tokens: { prompt: sum(r => r.prompt_tokens), cached: sum(r => r.cached_tokens), output: sum(r => r.output_tokens), output_per_s: null, prompt_per_s: null },
+    latency_ms: latency,
+    offered_rps: rate(rows.length), achieved_rps: null,
+    completed_rps: rate(all.filter(r => r.status === 'ok' && r.end !== null && r.end >= from && r.end < to).length),
+    goodput_rps: null, attainment: null,
+    slo: doc.slo.map(l => ({ metric: l.metric, stat: l.stat, limit: l.limit, value: null, met: null })),
+    workloads,
+  }
+}
+
+function withoutEvents(row: RequestRow): One {
+  const start = startOf(row)
+  const after = (v: number | null): Ms | null => (start === null || v === null ? null : start + v)
+  const points: Record<PointName, Ms | null> = {
+    scheduled: row.t, start, connected: null, sent: null, headers: null, first_event: null, first_token: after(row.ttft_ms), first_content: after(row.ttfc_ms),
+    last_token: after(row.ttlt_ms), end: row.end, retrieval_start: null, retrieval_end: null,
+  }
+  return { row, points, events: { t: [], tokens: [], bounded: [] }, message: '', flags: ['not_in_report'], kernel_times: false, remote: '', text: null, server: [], engine: null }
+}
+
+const valueOf = (r: RequestRow, figure: string): number | null =>
+  Object.hasOwn(figureColumns, figure) ? r[figureColumns[figure as FigureName]] : null
+
+function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc): Scatter {
+  const byStatus = q.color === 'status'
+  const colors = byStatus ? ['ok', 'error', 'cancelled', 'incomplete'] : doc.workloads
+  const colorOf = (r: RequestRow) => Math.max(colors.indexOf(byStatus ? r.status : r.workload), 0)
+  const dots = found.map(r => ({ r, y: valueOf(r, q.y) })).filter((d): d is { r: RequestRow; y: number } => d.y !== null)
+  const points: Scatter['points'] = { n: [], x: [], y: [], c: [] }
+  const put = (r: RequestRow, y: number) => {
+    points.n.push(r.n)
+    points.x.push(r.t)
+    points.y.push(y)
+    points.c.push(colorOf(r))
+  }
+  if (dots.length <= maxPoints) {
+    for (const d of dots) put(d.r, d.y)
+    return { matched: dots.length, colors, points, tiles: null, y_log: true }
+  }
+  // Tiles of equal size on a logarithmic scale; what is not above 0 lies in the lowest row.
+  let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity]
+  for (const { r, y } of dots) {
+    x0 = Math.min(x0, r.t)
+    x1 = Math.max(x1, r.t)
+    if (y > 0) y0 = Math.min(y0, y)
+    y1 = Math.max(y1, y)
+  }
+  if (!(y1 > 0)) [y0, y1] = [1, 2]
+  const columns = Math.max(Math.ceil((q.width ?? 800) / tilePixels), 1)
+  const rows = Math.max(Math.ceil((q.height ?? 240) / tilePixels), 1)
+  const dx = (x1 - x0) / columns || 1
+  const dy = Math.log(y1 / y0) / rows || 1
+  interface Tile { colors: number[]; count: number; low: { r: RequestRow; y: number }; high: { r: RequestRow; y: number } }
+  const tiles = new Map<number, Tile>()
+  for (const d of dots) {
+    const i = Math.min(Math.floor((d.r.t - x0) / dx), columns - 1)
+    const j = d.y > 0 ? Math.min(Math.max(Math.floor(Math.log(d.y / y0) / dy), 0), rows - 1) : 0
+    const key = j * columns + i
+    let t = tiles.get(key)
+    if (t === undefined) tiles.set(key, (t = { colors: colors.map(() => 0), count: 0, low: d, high: d }))
+    t.count++
+    const c = colorOf(d.r)
+    t.colors[c] = (t.colors[c] ?? 0) + 1
+    if (d.y < t.low.y) t.low = d
+    if (d.y > t.high.y) t.high = d
+  }
+  const out: NonNullable<Scatter['tiles']> = { x0: [], x1: [], y0: [], y1: [], c: [], count: [] }
+  for (const [key, t] of tiles) {
+    const i = key % columns
+    const j = Math.floor(key / columns)
+    out.x0.push(x0 + i * dx)
+    out.x1.push(x0 + (i + 1) * dx)
+    out.y0.push(y0 * Math.exp(j * dy))
+    out.y1.push(y0 * Math.exp((j + 1) * dy))
+    out.c.push(t.colors.indexOf(Math.max(...t.colors)))
+    out.count.push(t.count)
+    put(t.low.r, t.low.y)
+    if (t.high.r !== t.low.r) put(t.high.r, t.high.y)
+  }
+  return { matched: dots.length, colors, points, tiles: out, y_log: true }
+}
+
+/** What the requests in a box share against the rest, ranked by how much more often it is so among them. */
+export function commonOf(found: readonly RequestRow[], box: Box): Common {
+  const traits: [string, (r: RequestRow) => string | null][] = [
+    ['workload', r => r.workload], ['status', r => r.status], ['error', r => r.error_kind || null], ['phase', r => r.phase], ['step', r => String(r.step)], ['turn', r => String(r.turn)],
+    ['target', r => String(r.target)], ['user', r => String(r.user)], ['session', r => String(r.session)], ['finish', r => r.finish || null],
+    ['prompt', r => power(r.prompt_tokens)], ['cached', r => power(r.cached_tokens)], ['output', r => power(r.output_tokens)],
+  ]
+  const within = (r: RequestRow): boolean => {
+    const y = valueOf(r, box.y)
+    return y !== null && r.t >= box.xmin && r.t <= box.xmax && y >= box.ymin && y <= box.ymax
+  }
+  const inside = found.filter(within)
+  const outside = found.filter(r => !within(r))
+  const bars: Common['bars'] = []
+  for (const [field, of] of traits) {
+    const counts = new Map<string, [number, number]>()
+    const add = (rows: readonly RequestRow[], i: 0 | 1) => {
+      for (const r of rows) {
+        const v = of(r)
+        if (v === null) continue
+        const c = counts.get(v) ?? [0, 0]
+        c[i]++
+        counts.set(v, c)
+      }
+    }
+    add(inside, 0)
+    add(outside, 1)
+    for (const [value, [selected, rest]] of counts) {
+      if (selected === 0) continue
+      bars.push({ field, value, selected, rest, selected_share: selected / inside.length, rest_share: outside.length > 0 ? rest / outside.length : 0 })
+    }
+  }
+  const lift = (b: Common['bars'][number]) => b.selected_share - b.rest_share
+  bars.sort((a, b) => lift(b) - lift(a))
+  return { selected: inside.length, rest: outside.length, bars: bars.filter(b => lift(b) > 0.01).slice(0, 20) }
+}
+
+/** The power of two that a count of tokens lies under, as a range. */
+function power(v: number | null): string | null {
+  if (v === null) return null
+  if (v < 1) return '0'
+  const lo = 2 ** Math.floor(Math.log2(v))
+  return `${lo}..${lo * 2 - 1}`
+}
