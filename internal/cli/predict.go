@@ -42,6 +42,7 @@ type twinPredictCmd struct {
 	Memory       float64       `name:"gpu-memory-utilization" placeholder:"X" group:"cluster" help:"Share of the accelerator's memory that the engine takes."`
 	NoCache      bool          `name:"no-prefix-cache" group:"cluster" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" group:"cluster" help:"Make every step this long, with unlimited memory."`
+	Slowdown     float64       `name:"slowdown" placeholder:"X" group:"cluster" help:"A fault: every step takes this share longer for each minute that has passed, as 0.01."`
 	stageFlags
 
 	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat, whose template adds a few tokens to each prompt."`
@@ -102,7 +103,7 @@ func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision), TP: c.TP, Replicas: c.Replicas,
 		PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8,
 		MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens, MaxModelLen: c.MaxModelLen,
-		MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step,
+		MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Slowdown: c.Slowdown,
 	}
 	for _, f := range []struct {
 		name string

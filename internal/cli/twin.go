@@ -42,6 +42,7 @@ type twinServeCmd struct {
 	NoCache      bool          `name:"no-prefix-cache" help:"Turn the prefix cache off."`
 	Step         time.Duration `name:"step" placeholder:"D" help:"Make every step this long, with unlimited memory: a load for tests of clients."`
 	stageFlags
+	Slowdown     float64       `name:"slowdown" placeholder:"X" help:"A fault: every step takes this share longer for each minute that has passed, as 0.01."`
 	PerEvent     int           `name:"tokens-per-event" default:"1" placeholder:"N" help:"Tokens in each event of a stream, but the first and the last."`
 	Seed         uint64        `name:"seed" placeholder:"N" help:"Equal seeds and requests make equal answers."`
 	DCGMListen   string        `name:"dcgm-listen" placeholder:"ADDR" help:"Serve the accelerators' metrics at /metrics of this address, too; they are always at /dcgm/metrics."`
@@ -129,7 +130,7 @@ func (c *twinServeCmd) Run(a *app, kctx *kong.Context) error {
 		Model: c.Model, GPU: c.GPU, Engine: c.Engine, Precision: twin.Precision(c.Precision),
 		TP: c.TP, PP: c.PP, DP: c.DP, EP: c.EP, KVFP8: c.KVFP8, Replicas: c.Replicas, MaxNumSeqs: c.MaxNumSeqs, MaxNumBatchedTokens: c.MaxNumTokens,
 		MaxModelLen: c.MaxModelLen, MemoryUtilization: c.Memory, NoPrefixCache: c.NoCache, Step: c.Step, Seed: c.Seed,
-		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval, ClockShift: c.ClockShift, Stages: stages,
+		Router: c.Router, TokensPerEvent: c.PerEvent, DCGMInterval: c.DCGMInterval, ClockShift: c.ClockShift, Stages: stages, Slowdown: c.Slowdown,
 	}
 	var lc net.ListenConfig
 	devices := "/dcgm/metrics"

@@ -241,6 +241,9 @@ func steps(s *scenario.Scenario) []load.Step {
 		Drain: l.Drain,
 	}
 	var out []load.Step
+	if len(l.Steps) > 0 {
+		return ladderSteps(base, l)
+	}
 	if len(l.Stages) > 0 {
 		return []load.Step{staged(base, l.Stages)}
 	}

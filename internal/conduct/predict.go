@@ -36,6 +36,9 @@ type PredictConfig struct {
 	Version string
 	// ReadFile reads the workloads that are files; nil when there can be none.
 	ReadFile func(name string) ([]byte, error)
+	// Steer, when not nil, makes what decides how many of the steps are run, anew
+	// for each pass.
+	Steer func() Steering
 	// Explain asks for where the time went; Each, when not nil, is called for every
 	// request that was sent, in order of its end.
 	Explain bool
@@ -187,6 +190,10 @@ func (quiet) Record(*twin.Finished) {}
 // when it was interrupted.
 func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction, []stats.StepInput, error) {
 	c := p.twin
+	st := newSteer(p.cfg.Steer)
+	if c.More = st.more(); st != nil {
+		sink = steered{sink, st}
+	}
 	c.Sink = p.meter.begin(sink)
 	pr, err := twin.Predict(ctx, &c)
 	if err != nil {
@@ -202,7 +209,7 @@ func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction,
 	if pr.Stopped == twin.Interrupted {
 		err = context.Cause(ctx)
 	}
-	return pr, windows(p.plan, went, pr.End), err
+	return pr, st.went(p.plan, went, pr.End, pr.Stopped == twin.Completed), err
 }
 
 // run predicts. The figures need the windows while the requests come. Where the

@@ -43,6 +43,8 @@ type Config struct {
 	// in flight may end within its drain. Ending the context cancels what is in
 	// flight. Either way what was measured is kept.
 	Stop <-chan struct{}
+	// Steer, when not nil, makes what decides how many of the steps are run.
+	Steer func() Steering
 	// Progress, when not nil, is called about once a second, at once when the run
 	// is asked to stop, and when the load is over, from one goroutine.
 	Progress func(Progress)
@@ -179,7 +181,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	}
 	k := &keeper{
 		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, clock: c, live: new(load.Live),
-		begun: make(chan load.StepResult, len(plan)),
+		begun: make(chan load.StepResult, len(plan)), steer: newSteer(cfg.Steer),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.Load.RateDriven(),
 			MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO,
@@ -235,6 +237,7 @@ type keeper struct {
 	writer   *run.Writer
 	input    stats.Input
 	readings *readings // nil when nothing is read
+	steer    *steer    // nil when nobody steers
 
 	// begun carries the steps that were started to the goroutine that tells of
 	// them, so that the load never waits for a disk.
@@ -248,6 +251,7 @@ type keeper struct {
 
 // Record hands a record to the run on disk.
 func (k *keeper) Record(r *record.Request) {
+	k.steer.record(r)
 	// r is the load's: what is changed is a copy, as long as Add takes.
 	var c record.Request
 	if r.Message != "" {
@@ -300,7 +304,7 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 		Seed: k.scenario.Seed, Population: users.Population, Renderer: users.renderer, Steps: k.plan,
 		MaxInFlight: k.scenario.Load.MaxInFlight, MaxErrorShare: k.scenario.Guards.MaxErrorShare,
 		MaxTotalTokens: k.scenario.Guards.MaxTotalTokens, KeepText: k.scenario.Data.SaveText, Tokenizer: k.counter,
-		Sink: k, Live: k.live, Stop: stop,
+		Sink: k, Live: k.live, Stop: stop, More: k.steer.more(),
 		Begun: func(s load.StepResult) {
 			canary.Ignore(s.SteadyStart)
 			k.begun <- s
@@ -323,7 +327,7 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 // finish makes the summary of a run that is over and writes it.
 func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogram, closed error) (*Result, error) {
 	w, in := k.writer, &k.input
-	in.Steps = windows(k.plan, res.Steps, res.End)
+	in.Steps = k.steer.went(k.plan, res.Steps, res.End, res.Stopped == load.Completed)
 	in.Duration = res.End - res.Start
 	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.mostOpen.Load())}
 	if k.readings != nil {

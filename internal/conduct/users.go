@@ -34,6 +34,14 @@ func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), count
 		text.Tokenizer = t
 	}
 	c.renderer = text
+	if len(s.Load.Steps) > 0 && len(s.Users.Workload) == 1 && s.Users.Workload[0].Name != scenario.Synthetic {
+		l, err := newLadder(s, readFile)
+		if err != nil {
+			return nil, err
+		}
+		c.Population = l
+		return c, nil
+	}
 	var parts []workload.Population
 	var weights []float64
 	for _, w := range s.Users.Workload {
@@ -42,7 +50,7 @@ func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), count
 			parts = append(parts, synthetic)
 			continue
 		}
-		f, err := workloadFile(w.Name, readFile)
+		f, err := openWorkload(w.Name, readFile)
 		if err != nil {
 			return nil, fmt.Errorf("users.workload: %w", err)
 		}
@@ -58,16 +66,16 @@ func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), count
 	return c, nil
 }
 
-// workloadFile returns a workload of the library, or of a file.
-func workloadFile(name string, readFile func(string) ([]byte, error)) (*workload.File, error) {
+// openWorkload returns a workload of the library, or of a file, with settings.
+func openWorkload(name string, readFile func(string) ([]byte, error), settings ...scenario.Setting) (*workload.File, error) {
 	if readFile == nil || !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
-		return workload.Lookup(name)
+		return workload.Lookup(name, settings...)
 	}
 	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
-	return workload.Read(name, data, &workload.Around{ReadFile: readFile})
+	return workload.Read(name, data, &workload.Around{ReadFile: readFile}, settings...)
 }
 
 // sessions says whether the users of a scenario have sessions of several requests,

@@ -121,6 +121,10 @@ type Config struct {
 	// SteadyEnd is math.MaxInt64 for a window of a number of requests in a closed
 	// loop. Nil when nobody asks.
 	Begun func(StepResult)
+	// More is asked before each step but the first, when everything of the steps
+	// before it has been recorded; false ends the run, which is complete then. Nil
+	// runs all steps.
+	More func(step int) bool
 	// Live is updated while the run goes on; nil when nobody looks.
 	Live *Live
 	// Stop, when closed, ends the run softly: nothing new is started and what

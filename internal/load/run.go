@@ -108,7 +108,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 	res := &Result{Start: record.Unset}
 	for i := range cfg.Steps {
-		if r.soft.Err() != nil {
+		if r.soft.Err() != nil || i > 0 && cfg.More != nil && !cfg.More(i) {
 			break
 		}
 		s := r.step(uint32(i))

@@ -61,7 +61,7 @@ func TestExamplesAreRight(t *testing.T) {
 			file["target"] = append(file["target"], "key: k.pem")
 		case "target.key":
 			file["target"] = append(file["target"], "cert: c.pem")
-		case "load.users", "load.rate", "load.stages":
+		case "load.users", "load.rate", "load.stages", "load.steps":
 			file["load"] = nil
 		case "load.arrival", "load.shape":
 			file["load"] = []string{"rate: 2"}
@@ -153,6 +153,19 @@ func fieldsPage() string {
 			help += " One of `" + strings.Join(h.Choices, "`, `") + "`."
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", name, def, h.Example, help)
+	}
+	for _, list := range []struct {
+		title string
+		of    reflect.Type
+		help  map[string]Field
+	}{
+		{"A step of load.steps", reflect.TypeFor[LoadStep](), stepHelp},
+		{"A part of a step", reflect.TypeFor[StepPart](), partHelp},
+	} {
+		fmt.Fprintf(&b, "\n### %s\n\n| field | example | meaning |\n|---|---|---|\n", list.title)
+		for _, p := range strictyaml.Paths(list.of) {
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", p, list.help[p].Example, list.help[p].Help)
+		}
 	}
 	b.WriteString("\n### A page of data.telemetry\n\n| field | example | meaning |\n|---|---|---|\n")
 	for _, p := range strictyaml.Paths(reflect.TypeFor[Page]()) {

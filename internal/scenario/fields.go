@@ -68,6 +68,7 @@ var fieldHelp = map[string]Field{
 	"load.requests":      {Help: "Number of requests of each step, instead of a duration.", Example: "1000", Arg: "N"},
 	"load.warmup":        {Help: "Load before the window that does not count. Left out, there is none.", Example: "30s", Arg: "D"},
 	"load.drain":         {Help: "How long to wait after the window for its requests to end; those that have not are `incomplete`.", Example: "2m", Arg: "D"},
+	"load.steps":         {Help: "Steps with users or rates, lengths and fields of the workload of their own, one after another, instead of `users`, `rate` or `stages` (see below). A probe alone makes them; see docs/probes.md.", Example: "[{users: 1, requests: 8}, {users: 4, requests: 32}]", Arg: "STEPS"},
 	"load.max-in-flight": {Help: "Cap on requests in flight at once. Left out, there is none.", Example: "256", Arg: "N"},
 
 	"guards.slo":              {Help: "What is expected, as METRIC.STAT=DURATION. METRIC is ttft, ttfc, ttlt, e2e, tpot or itl; STAT is mean, p50, p75, p90, p95, p99, p999 or max. A missed one makes the exit code 3.", Example: "[ttft.p95=500ms, tpot.mean=40ms]", Arg: "LIMIT,..."},
@@ -79,6 +80,23 @@ var fieldHelp = map[string]Field{
 	"data.telemetry":          {Help: "What the servers say about themselves: `auto` (looked for on the endpoint's host), `none`, or pages to read; `auto` may stand beside pages. A page is a URL, or a group with the fields below.", Example: "[auto, \"http://10.0.0.7:9400/metrics\"]", Arg: "URL,..."},
 	"data.telemetry-interval": {Help: "Time from one reading of a page to the next, 100ms to 1m. A page that is slow to read is read less often, and the report says so.", Example: "500ms", Arg: "D"},
 	"data.telemetry-tables":   {Help: "Files (YAML) that say what the names on pages of other sources mean; see docs/telemetry.md. They come before the built-in ones.", Example: "[my-engine.yaml]", Arg: "FILE,..."},
+}
+
+// stepHelp has every field of a LoadStep, partHelp every field of a StepPart.
+var stepHelp = map[string]Field{
+	"users":    {Help: "Number of users of the step. Either `users` or `rate`, the same in all steps.", Example: "8"},
+	"rate":     {Help: "Requests (sessions) a second of the step.", Example: "2.5"},
+	"duration": {Help: "Length of its window. Left out, with `requests`, it is `load.duration`.", Example: "30s"},
+	"requests": {Help: "Number of its requests, instead of a duration.", Example: "64"},
+	"warmup":   {Help: "Load before its window. Left out, it is `load.warmup`.", Example: "5s"},
+	"set":      {Help: "Fields of the workload that are something else in this step, as under `vary` in a workload.", Example: "{prompt.turn: 4096}"},
+	"parts":    {Help: "Who the users are instead of `users.workload`: groups of `workload`, `weight` and `set`, to which they are dealt out in turn.", Example: "[{weight: 3}, {set: {prompt.turn: 4096}}]"},
+}
+
+var partHelp = map[string]Field{
+	"workload": {Help: "A name of the library, or a file; left out, that of users.workload.", Example: "gpu-hbm/interference"},
+	"weight":   {Help: "A whole number, 1 when it is left out.", Example: "3"},
+	"set":      {Help: "Fields of the workload, over those of the step.", Example: "{prompt.turn: 4096}"},
 }
 
 // pageHelp has every field of a Page.

@@ -67,6 +67,9 @@ type Source struct {
 	URL string
 	// Seed draws the seed when none is given; nil takes one from the system.
 	Seed func() uint64
+	// Complete, when not nil, may give a load to a scenario that says nothing of it
+	// or only a part, before it is checked; it returns why it did, or "".
+	Complete func(*Scenario) string
 }
 
 // reserved are fields of later versions, or ones that must not exist, with what
@@ -107,6 +110,11 @@ func Read(src Source) (*Scenario, error) {
 		s.Target.URL = []string{src.URL}
 		s.origin.derived["target.url"] = "nothing is sent"
 	}
+	if src.Complete != nil && len(errs) == 0 {
+		if why := src.Complete(s); why != "" {
+			s.origin.derived["load.steps"] = why
+		}
+	}
 	s.fill(src.Seed)
 	errs = append(errs, s.check(errs)...)
 	if len(errs) > 0 {
@@ -114,6 +122,16 @@ func Read(src Source) (*Scenario, error) {
 		return nil, errs
 	}
 	return s, nil
+}
+
+// open says whether the length of some step is left to the load.
+func (l *Load) open() bool {
+	for i := range l.Steps {
+		if l.Steps[i].Duration == 0 && l.Steps[i].Requests == 0 {
+			return true
+		}
+	}
+	return len(l.Steps) == 0
 }
 
 func collect(errs strictyaml.Errors, err error) strictyaml.Errors {
@@ -144,7 +162,7 @@ func (s *Scenario) fill(seed func() uint64) {
 	if s.Load.RateDriven() && s.Load.Arrival == "" && !s.given("load.arrival") {
 		s.Load.Arrival = ArrivalPoisson
 	}
-	if len(s.Load.Stages) == 0 && !s.given("load.stages") && s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
+	if s.Load.open() && len(s.Load.Stages) == 0 && !s.given("load.stages") && s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
 		s.Load.Duration = DefaultDuration
 	}
 	if !s.given("target.api") {

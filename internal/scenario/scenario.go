@@ -77,8 +77,8 @@ type Users struct {
 }
 
 // Load says how much load is applied and for how long. Exactly one of Users,
-// Rate and Stages is not empty; several users or rates are run one step after
-// another, all stages are one step.
+// Rate, Stages and Steps is not empty; several users or rates are run one step
+// after another, all stages are one step.
 type Load struct {
 	Users []int     `yaml:"users,omitempty"`
 	Rate  []float64 `yaml:"rate,omitempty"` // requests per second
@@ -101,10 +101,42 @@ type Load struct {
 	Drain time.Duration `yaml:"drain"`
 	// MaxInFlight 0 is no cap.
 	MaxInFlight int `yaml:"max-in-flight,omitempty"`
+	// Steps are levels of load that differ in more than their users or rates.
+	Steps []LoadStep `yaml:"steps,omitempty"`
+}
+
+// LoadStep is one of the steps of a load, with users or a rate of its own. What
+// it does not say of its length and its warm-up is that of the load.
+type LoadStep struct {
+	Users    int           `yaml:"users,omitempty"`
+	Rate     float64       `yaml:"rate,omitempty"`
+	Duration time.Duration `yaml:"duration,omitempty"`
+	Requests int           `yaml:"requests,omitempty"`
+	Warmup   time.Duration `yaml:"warmup,omitempty"`
+	// Set are fields of the workload, by path, that are something else in this
+	// step, as the rungs of a workload have them.
+	Set map[string]string `yaml:"set,omitempty"`
+	// Parts, when there are any, are who the users or sessions of the step are,
+	// instead of users.workload.
+	Parts []StepPart `yaml:"parts,omitempty"`
+}
+
+// StepPart is a part of the users or sessions of a step. They are dealt out in
+// turn: of as many as the weights come to, each part has as many as its own.
+type StepPart struct {
+	// Workload is a name of the library, or a file; the one of users.workload when
+	// it is not said.
+	Workload string `yaml:"workload,omitempty"`
+	// Weight is 1 when it is not said.
+	Weight int `yaml:"weight,omitempty"`
+	// Set are fields of the workload, over those that the step sets.
+	Set map[string]string `yaml:"set,omitempty"`
 }
 
 // RateDriven says whether requests come at a rate, whatever the answers do.
-func (l *Load) RateDriven() bool { return len(l.Rate) > 0 || len(l.Stages) > 0 }
+func (l *Load) RateDriven() bool {
+	return len(l.Rate) > 0 || len(l.Stages) > 0 || len(l.Steps) > 0 && l.Steps[0].Rate > 0
+}
 
 // Guards say when a run is stopped and what is expected of it.
 type Guards struct {

@@ -47,6 +47,9 @@ func schema() *jsonschema.Schema {
 		{Description: "users or rate, not both", Not: &jsonschema.Schema{Required: []string{"users", "rate"}}},
 		{Description: "stages or users, not both", Not: &jsonschema.Schema{Required: []string{"users", "stages"}}},
 		{Description: "stages or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "stages"}}},
+		{Description: "steps or users, not both", Not: &jsonschema.Schema{Required: []string{"users", "steps"}}},
+		{Description: "steps or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "steps"}}},
+		{Description: "steps or stages, not both", Not: &jsonschema.Schema{Required: []string{"stages", "steps"}}},
 		{Description: "duration or requests, not both", Not: &jsonschema.Schema{Required: []string{"duration", "requests"}}},
 	}
 	return s
@@ -86,20 +89,34 @@ func structSchema(t reflect.Type, path string, defaults map[string]string) *json
 	return s
 }
 
-// groupSchema is that of a Page: a URL, or a group of its fields.
+// groupSchema is that of an item of a list: of a Page, which may be a URL alone, of
+// a LoadStep or a StepPart.
 func groupSchema(t reflect.Type) *jsonschema.Schema {
+	help, page := pageHelp, false
+	switch t {
+	case reflect.TypeFor[LoadStep]():
+		help = stepHelp
+	case reflect.TypeFor[StepPart]():
+		help = partHelp
+	default:
+		page = true
+	}
 	s := &jsonschema.Schema{
-		Type: "object", Properties: map[string]*jsonschema.Schema{}, Required: []string{"url"},
+		Type: "object", Properties: map[string]*jsonschema.Schema{},
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		child := valueSchema(f.Type, pageHelp[name])
-		child.Description = pageHelp[name].Help
+		child := valueSchema(f.Type, help[name])
+		child.Description = help[name].Help
 		s.Properties[name] = child
 		s.PropertyOrder = append(s.PropertyOrder, name)
 	}
+	if !page {
+		return s
+	}
+	s.Required = []string{"url"}
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, s}}
 }
 

@@ -281,9 +281,23 @@ func (v *validator) users(u *Users) {
 func (v *validator) synthetic() bool { return v.s.origin.derived["users.workload"] != "" }
 
 func (v *validator) load(l *Load) {
-	haveUsers, haveRate := len(l.Users) > 0 || v.s.given("load.users"), len(l.Rate) > 0 || v.s.given("load.rate")
+	// What Complete made steps of is there no more.
+	completed := v.s.origin.derived["load.steps"] != ""
+	given := func(path string) bool { return !completed && v.s.given(path) }
+	haveUsers, haveRate := len(l.Users) > 0 || given("load.users"), len(l.Rate) > 0 || given("load.rate")
 	haveStages := len(l.Stages) > 0 || v.s.given("load.stages")
+	haveSteps := len(l.Steps) > 0 || v.s.given("load.steps")
 	switch {
+	case haveSteps && (haveUsers || haveRate || haveStages):
+		other := "load.users"
+		if haveRate {
+			other = "load.rate"
+		} else if haveStages {
+			other = "load.stages"
+		}
+		v.fail("load.steps", "steps have users or rates of their own"+v.also(other)+"; --set "+other+"=null drops the other", "")
+	case haveSteps:
+		v.steps(l)
 	case haveUsers && haveRate:
 		v.fail("load.rate", "give users or rate, not both"+v.also("load.users")+"; --set load.users=null drops the users, --set load.rate=null the rate", "")
 	case haveStages && (haveUsers || haveRate):
@@ -292,7 +306,7 @@ func (v *validator) load(l *Load) {
 			other = "load.rate"
 		}
 		v.fail("load.stages", "stages have rates of their own: give stages, users or rate, only one of them"+v.also(other)+"; --set "+other+"=null drops the other", "")
-	case !haveUsers && !haveRate && !haveStages && !v.failed("load"):
+	case !haveUsers && !haveRate && !haveStages && !v.failed("load"): // nor steps, as the cases above say
 		v.fail("load", "want users (each waits for its answer) or rate (requests a second), as in users: 8", "")
 	}
 	if haveUsers && len(l.Users) == 0 {
@@ -318,7 +332,7 @@ func (v *validator) load(l *Load) {
 	if len(l.Users) > maxSteps || len(l.Rate) > maxSteps {
 		v.fail("load", fmt.Sprintf("want at most %d steps", maxSteps), fmt.Sprint(max(len(l.Users), len(l.Rate))))
 	}
-	v.arrival(l, haveUsers && !haveRate && !haveStages)
+	v.arrival(l, haveUsers && !haveRate && !haveStages || haveSteps && !l.RateDriven())
 	haveDuration, haveRequests := l.Duration != 0 || v.s.given("load.duration"), l.Requests != 0 || v.s.given("load.requests")
 	switch {
 	case haveDuration && haveRequests:
@@ -333,7 +347,7 @@ func (v *validator) load(l *Load) {
 			path = "load.requests"
 		}
 		v.fail(path, "stages have lengths of their own"+v.also("load.stages")+": remove it", "")
-	case !haveDuration && !haveRequests && !haveStages:
+	case !haveDuration && !haveRequests && !haveStages && l.open():
 		v.fail("load.duration", "want a duration or a number of requests", "")
 	}
 	v.duration("load.duration", max(0, l.Duration))
@@ -341,6 +355,45 @@ func (v *validator) load(l *Load) {
 	v.duration("load.drain", l.Drain)
 	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {
 		v.fail("load.max-in-flight", "want a cap of at least 1, or none", fmt.Sprint(l.MaxInFlight))
+	}
+}
+
+// steps checks the steps of a load that have users or rates of their own.
+func (v *validator) steps(l *Load) {
+	if n := len(l.Steps); n == 0 || n > maxSteps {
+		v.fail("load.steps", fmt.Sprintf("want 1 to %d steps", maxSteps), fmt.Sprint(n))
+	}
+	for i := range l.Steps {
+		s, at := &l.Steps[i], v.step("load.steps", i, len(l.Steps))
+		switch {
+		case s.Users == 0 && s.Rate == 0 || s.Users != 0 && s.Rate != 0:
+			v.fail(at, "want users or a rate for each step", "")
+		case s.Users < 0 || s.Users > maxUsers:
+			v.fail(at+".users", fmt.Sprintf("want a number of users from 1 to %d", maxUsers), fmt.Sprint(s.Users))
+		case !(s.Rate >= 0 && s.Rate <= maxRate):
+			v.fail(at+".rate", fmt.Sprintf("want a rate above 0 and at most %d requests a second", maxRate), fmt.Sprint(s.Rate))
+		case (s.Rate > 0) != (l.Steps[0].Rate > 0):
+			v.fail(at, "want users for all steps, or rates for all", "")
+		}
+		switch {
+		case s.Duration != 0 && s.Requests != 0:
+			v.fail(at, "give duration or requests, not both", "")
+		case s.Duration < 0 || s.Requests < 0:
+			v.fail(at, "want a duration or a number of requests above 0", "")
+		}
+		v.duration(at+".duration", max(0, s.Duration))
+		v.duration(at+".warmup", s.Warmup)
+		if n := len(s.Parts); n > maxWorkloads {
+			v.fail(at+".parts", fmt.Sprintf("want at most %d parts", maxWorkloads), fmt.Sprint(n))
+		}
+		for j, p := range s.Parts {
+			if p.Weight < 0 || p.Weight > maxWeight {
+				v.fail(fmt.Sprintf("%s.parts[%d].weight", at, j), fmt.Sprintf("want a whole weight of 1 to %g", float64(maxWeight)), fmt.Sprint(p.Weight))
+			}
+		}
+		if (len(s.Parts) > 0 || len(s.Set) > 0) && len(v.s.Users.Workload) != 1 {
+			v.fail(at, "what a step sets is of one workload: want exactly one in users.workload", "")
+		}
 	}
 }
 

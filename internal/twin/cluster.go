@@ -36,6 +36,9 @@ type ClusterConfig struct {
 	// Step, when above 0, makes every step that long, with unlimited memory and,
 	// unless they are given, unlimited sequences and tokens per step.
 	Step time.Duration
+	// Slowdown is a fault: by which share every step lasts longer for each minute
+	// since the cluster was started, 0 for none.
+	Slowdown float64 `json:",omitempty"`
 }
 
 // Cluster is a cluster that is possible: what serve and predict are made of.
@@ -90,7 +93,10 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	if cl.Config.Precision == "" {
 		cl.Config.Precision = cl.Model.published(cfg.Model)
 	}
-	ec := EngineConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens}
+	if !(cfg.Slowdown >= 0 && cfg.Slowdown <= MaxSlowdown) {
+		return nil, fmt.Errorf("slowdown %v: want a share of 0 to %v a minute", cfg.Slowdown, float64(MaxSlowdown))
+	}
+	ec := EngineConfig{MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, Slowdown: cfg.Slowdown}
 	if cfg.Step > 0 {
 		ec.Timer, ec.Blocks = FixedStep(cfg.Step), Unlimited
 		if ec.MaxNumSeqs == 0 {

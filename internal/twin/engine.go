@@ -36,10 +36,16 @@ type EngineConfig struct {
 	// Watermark is the share of blocks kept free when a waiting sequence is
 	// admitted beside running ones.
 	Watermark float64
+	// Slowdown is a fault: by which share of its length every step lasts longer for
+	// each minute of the driver's clock, as a host does that leaks. 0 is none.
+	Slowdown float64
 }
 
 // Unlimited is a number of blocks or tokens that nothing reaches.
 const Unlimited = 1 << 40
+
+// MaxSlowdown is the most by which steps may become longer in a minute.
+const MaxSlowdown = 10
 
 // Engine is one inference engine that advances by scheduler steps, with the
 // semantics of vLLM's V1 scheduler: one token budget per step, running sequences
@@ -138,6 +144,8 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		return nil, fmt.Errorf("kv blocks %d: want at least 1", cfg.Blocks)
 	case cfg.LongPrefill < 0:
 		return nil, fmt.Errorf("long prefill threshold %d: want 0 or more", cfg.LongPrefill)
+	case !(cfg.Slowdown >= 0 && cfg.Slowdown <= MaxSlowdown):
+		return nil, fmt.Errorf("slowdown %v: want a share of 0 to %v a minute", cfg.Slowdown, float64(MaxSlowdown))
 	case !(cfg.Watermark >= 0 && cfg.Watermark < 1):
 		return nil, fmt.Errorf("watermark %v: want a share in [0, 1)", cfg.Watermark)
 	}
@@ -321,7 +329,11 @@ func (e *Engine) Begin(now float64) (length float64, ok bool) {
 		panic("BUG: a step without work: " + e.String())
 	}
 	e.stepping = true
-	return e.cfg.Timer.StepTime(&e.batch), true
+	length = e.cfg.Timer.StepTime(&e.batch)
+	if e.cfg.Slowdown > 0 {
+		length *= 1 + e.cfg.Slowdown*max(now, 0)/60e9
+	}
+	return length, true
 }
 
 // Batch returns the work of the step that Begin scheduled, valid until the next

@@ -67,6 +67,8 @@ type ServerConfig struct {
 	// machine's: in the Date header, the times of pages and the time of creation. Below
 	// 0 it is behind. How time passes stays the same.
 	ClockShift time.Duration
+	// Slowdown is that of ClusterConfig.
+	Slowdown float64
 	// Seed varies the text of the answers.
 	Seed uint64
 	// Listen is the address of Serve, 127.0.0.1:8000 by default.
@@ -129,6 +131,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		PP: cfg.PP, DP: cfg.DP, EP: cfg.EP, KVFP8: cfg.KVFP8,
 		MaxNumSeqs: cfg.MaxNumSeqs, MaxNumBatchedTokens: cfg.MaxNumBatchedTokens, MaxModelLen: cfg.MaxModelLen,
 		MemoryUtilization: cfg.MemoryUtilization, NoPrefixCache: cfg.NoPrefixCache, Step: cfg.Step, Stages: cfg.Stages,
+		Slowdown: cfg.Slowdown,
 	})
 	if err != nil {
 		return nil, err

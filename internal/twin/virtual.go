@@ -82,6 +82,10 @@ type PredictConfig struct {
 	// it, and other answers end by themselves, as the server's do.
 	Exact bool
 	Sink  Sink
+	// More is asked before each step but the first, when everything of the steps
+	// before it has been recorded; false ends the prediction, which is complete
+	// then. Nil runs all steps.
+	More func(step int) bool
 
 	// stepping turns the skipping of steps off.
 	stepping bool
@@ -179,7 +183,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 		return nil, err
 	}
 	liner, _ := cfg.Cluster.Engine.Timer.(Liner)
-	if cfg.stepping {
+	if cfg.stepping || cfg.Cluster.Engine.Slowdown > 0 { // no step is like the one before
 		liner = nil
 	}
 	d.instances = make([]instance, n)
@@ -193,7 +197,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 		in.wake.instance = in
 	}
 	for i := range cfg.Steps {
-		if d.soft {
+		if d.soft || i > 0 && cfg.More != nil && !cfg.More(i) {
 			break
 		}
 		d.run(uint32(i))
