@@ -2,6 +2,8 @@ module plimsoll
 
 go 1.26.7
 
+ignore ./web/node_modules
+
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0

@@ -8,6 +8,7 @@ import (
 type grammar struct {
 	Demo       demoCmd       `cmd:"" help:"A simulated engine, a minute of mixed load against it, and the report. No network, no keys, no files needed."`
 	Run        runCmd        `cmd:"" help:"One measured run against an endpoint. Without a file, flags make the scenario."`
+	Serve      serveCmd      `cmd:"" help:"The panel: the runs of a folder in a browser, and a REST API."`
 	Report     reportCmd     `cmd:"" help:"The report of a saved run."`
 	Check      checkCmd      `cmd:"" help:"What an endpoint can do: APIs, models, telemetry; with --probe also streaming, usage and exact lengths."`
 	Twin       twinCmd       `cmd:"" help:"A simulated cluster."`
@@ -26,6 +27,7 @@ var flagGroups = []kong.Group{
 	{Key: "load", Title: "Load: how much at once, and for how long"},
 	{Key: "guards", Title: "Guards: when to stop, and what is expected"},
 	{Key: "data", Title: "Data: what is kept, and where"},
+	{Key: "panel", Title: "Panel: who may use it, and for what"},
 	{Key: "output", Title: "Output"},
 }
 

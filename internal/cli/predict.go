@@ -117,19 +117,8 @@ func (c *twinPredictCmd) cluster() (twin.ClusterConfig, error) {
 	if cfg.Stages, err = c.costs(c.Engine, c.Step); err != nil {
 		return cfg, err
 	}
-	if c.GPUs == 0 {
-		return cfg, nil
-	}
-	layers, replicas := max(c.PP, 1)*max(c.DP, 1), max(c.Replicas, 1)
-	switch {
-	case c.TP == 0:
-		cfg.TP = max(1, c.GPUs/(layers*replicas))
-	case c.Replicas == 0:
-		replicas = max(1, c.GPUs/(layers*c.TP))
-		cfg.Replicas = replicas
-	}
-	if n := cfg.TP * layers * replicas; n != c.GPUs {
-		return cfg, fmt.Errorf("--gpus %d: tp %d x pp %d x dp %d x replicas %d are %d; the first must be what the others come to", c.GPUs, cfg.TP, max(c.PP, 1), max(c.DP, 1), replicas, n)
+	if err := cfg.Spread(c.GPUs); err != nil {
+		return cfg, fmt.Errorf("--%w", err)
 	}
 	return cfg, nil
 }

@@ -194,7 +194,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 	if text, err := saved.Scenario(); err == nil {
 		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: byName}); err == nil {
 			about.URL, about.API, about.Model = strings.Join(s.Target.URL, ", "), s.Target.API, s.Target.Model
-			about.Load = describeLoad(&s.Load)
+			about.Load = report.DescribeLoad(&s.Load)
 		}
 	}
 	about.Sources, about.Alignment = info.Telemetry, (*report.Alignment)(info.Alignment)
@@ -214,42 +214,6 @@ func (a *app) openRun(dir string) (*opened, error) {
 // byName leaves the name of a variable where a scenario names one: what it
 // holds now is not what it held then, and may be a key.
 func byName(name string) (string, bool) { return "${" + name + "}", true }
-
-// describeLoad names the load of a scenario in a few words.
-func describeLoad(l *scenario.Load) string {
-	var levels []string
-	for _, n := range l.Users {
-		levels = append(levels, report.Count(n))
-	}
-	for _, r := range l.Rate {
-		levels = append(levels, report.Figure(r))
-	}
-	if len(levels) > 6 {
-		levels = append(append(levels[:3:3], "..."), levels[len(levels)-1])
-	}
-	text := strings.Join(levels, ", ")
-	arrival := l.Arrival
-	if l.Burstiness != 0 {
-		arrival += " of burstiness " + report.Figure(l.Burstiness)
-	}
-	switch {
-	case len(l.Stages) > 0:
-		text = report.Count(len(l.Stages)) + " stages, " + arrival
-	case len(l.Rate) > 0:
-		text += " requests/s, " + arrival
-		if l.Shape.Kind != "" {
-			text += ", " + l.Shape.String()
-		}
-	case text == "1":
-		text += " user"
-	default:
-		text += " users"
-	}
-	if l.MaxInFlight > 0 {
-		text += ", at most " + report.Count(l.MaxInFlight) + " in flight"
-	}
-	return text
-}
 
 // describeConnections says what became of the connections to one host.
 func describeConnections(c *conduct.Connections) string {

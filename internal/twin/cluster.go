@@ -41,6 +41,27 @@ type ClusterConfig struct {
 	Slowdown float64 `json:",omitempty"`
 }
 
+// Spread shares out a number of accelerators: with a TP over as many replicas as they
+// make, else over the devices of each replica. 0 leaves everything as it is. The error
+// says what the other fields come to when that is another number.
+func (c *ClusterConfig) Spread(gpus int) error {
+	if gpus == 0 {
+		return nil
+	}
+	layers, replicas := max(c.PP, 1)*max(c.DP, 1), max(c.Replicas, 1)
+	switch {
+	case c.TP == 0:
+		c.TP = max(1, gpus/(layers*replicas))
+	case c.Replicas == 0:
+		replicas = max(1, gpus/(layers*c.TP))
+		c.Replicas = replicas
+	}
+	if n := c.TP * layers * replicas; n != gpus {
+		return fmt.Errorf("gpus %d: tp %d x pp %d x dp %d x replicas %d are %d; the first must be what the others come to", gpus, c.TP, max(c.PP, 1), max(c.DP, 1), replicas, n)
+	}
+	return nil
+}
+
 // Cluster is a cluster that is possible: what serve and predict are made of.
 type Cluster struct {
 	// Config is what was asked for, with the defaults filled in.

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"strings"
+
+	"plimsoll/internal/scenario"
+)
+
+// DescribeLoad names the load of a scenario in a few words.
+func DescribeLoad(l *scenario.Load) string {
+	var levels []string
+	for _, n := range l.Users {
+		levels = append(levels, Count(n))
+	}
+	for _, r := range l.Rate {
+		levels = append(levels, Figure(r))
+	}
+	if len(levels) > 6 {
+		levels = append(append(levels[:3:3], "..."), levels[len(levels)-1])
+	}
+	text := strings.Join(levels, ", ")
+	arrival := l.Arrival
+	if l.Burstiness != 0 {
+		arrival += " of burstiness " + Figure(l.Burstiness)
+	}
+	switch {
+	case len(l.Stages) > 0:
+		text = Count(len(l.Stages)) + " stages, " + arrival
+	case len(l.Rate) > 0:
+		text += " requests/s, " + arrival
+		if l.Shape.Kind != "" {
+			text += ", " + l.Shape.String()
+		}
+	case text == "1":
+		text += " user"
+	default:
+		text += " users"
+	}
+	if l.MaxInFlight > 0 {
+		text += ", at most " + Count(l.MaxInFlight) + " in flight"
+	}
+	return text
+}

@@ -1,0 +1,501 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/report"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+)
+
+// RunRow is one run in the list.
+type RunRow struct {
+	ID      string    `json:"id"`
+	Name    string    `json:"name"`
+	Started string    `json:"started"` // RFC 3339, UTC
+	State   run.State `json:"state"`
+	// Live is true while the run is under way in this process.
+	Live      bool              `json:"live"`
+	DurationS *float64          `json:"duration_s"`
+	Verdict   *stats.Verdict    `json:"verdict"`
+	Model     string            `json:"model"`
+	Target    string            `json:"target"`
+	Workloads []string          `json:"workloads"`
+	Load      string            `json:"load"`
+	Tags      map[string]string `json:"tags"`
+	Note      string            `json:"note"`
+
+	Requests   *int64   `json:"requests"`
+	Errors     *int64   `json:"errors"`
+	ErrorShare *float64 `json:"error_share"`
+	TTFTP95    *float64 `json:"ttft_p95_ms"`
+	TPOTP95    *float64 `json:"tpot_p95_ms"`
+	E2EP95     *float64 `json:"e2e_p95_ms"`
+	OutputPerS *float64 `json:"output_per_s"`
+	GoodputRPS *float64 `json:"goodput_rps"`
+	SLOMet     *bool    `json:"slo_met"`
+}
+
+// idForm is what the name of a run's folder may be: what run.FileName makes, which
+// leads nowhere else and is no hidden file.
+var idForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$`)
+
+// checkID refuses what cannot be the name of a run's folder.
+func checkID(id string) error {
+	if !idForm.MatchString(id) || strings.Contains(id, "..") {
+		return &Problem{Status: http.StatusNotFound, Field: "id", Text: fmt.Sprintf("%q cannot be the name of a run", id)}
+	}
+	return nil
+}
+
+// maxEntries bounds how many files of a run are looked at before it is opened.
+const maxEntries = 100_000
+
+// openRun opens a run of the folder. One with a link in it is refused: what it leads
+// to may lie anywhere.
+func (s *Server) openRun(id string) (*run.Run, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	if err := s.plain(id); err != nil {
+		return nil, err
+	}
+	r, err := run.Open(filepath.Join(s.cfg.Root, id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noRun(id)
+	}
+	return r, err
+}
+
+func noRun(id string) *Problem {
+	return &Problem{Status: http.StatusNotFound, Field: "id", Text: fmt.Sprintf("there is no run %s", id)}
+}
+
+// plain says whether the folder of a run holds nothing but folders and files.
+func (s *Server) plain(id string) error {
+	fi, err := s.root.Lstat(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noRun(id)
+	}
+	if err != nil {
+		return fmt.Errorf("open run %s: %w", id, err)
+	}
+	if !fi.IsDir() {
+		return noRun(id)
+	}
+	n := 0
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		d, err := s.root.Open(dir)
+		if err != nil {
+			return fmt.Errorf("open run %s: %w", id, err)
+		}
+		entries, err := d.ReadDir(maxEntries)
+		_ = d.Close() // it was only read
+		if err != nil && len(entries) == 0 && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("open run %s: %w", id, err)
+		}
+		for _, e := range entries {
+			name := dir + "/" + e.Name()
+			if n++; n > maxEntries {
+				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has more than %d files", id, maxEntries)}
+			}
+			switch {
+			case e.IsDir():
+				if depth == 3 {
+					return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has folders too deep in it: %s", id, name)}
+				}
+				if err := walk(name, depth+1); err != nil {
+					return err
+				}
+			case !e.Type().IsRegular():
+				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s is not opened: %s is a link or no file", id, name)}
+			}
+		}
+		return nil
+	}
+	return walk(id, 0)
+}
+
+// rowCache keeps the rows of runs until their files change.
+type rowCache struct {
+	mu   sync.Mutex
+	rows map[string]cachedRow
+}
+
+type cachedRow struct {
+	stamp string
+	row   RunRow
+}
+
+// stamp tells versions of a run's small files apart; "" when it is no run.
+func (s *Server) stamp(id string) string {
+	var b strings.Builder
+	for _, name := range []string{"run.json", "summary.json", notesFile, "scenario.yaml"} {
+		fi, err := s.root.Lstat(id + "/" + name)
+		if err != nil {
+			if name == "run.json" {
+				return ""
+			}
+			b.WriteString("-;")
+			continue
+		}
+		fmt.Fprintf(&b, "%d.%d;", fi.ModTime().UnixNano(), fi.Size())
+	}
+	return b.String()
+}
+
+// runRows are all runs, newest first.
+func (s *Server) runRows() ([]RunRow, error) {
+	d, err := s.root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	entries, err := d.ReadDir(-1)
+	_ = d.Close() // it was only read
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if e.IsDir() && checkID(e.Name()) == nil {
+			ids = append(ids, e.Name())
+		}
+	}
+	rows := make([]*RunRow, len(ids))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), 8) {
+		wg.Go(func() {
+			for i := range next {
+				rows[i] = s.row(ids[i])
+			}
+		})
+	}
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	s.rows.keep(ids)
+	out := make([]RunRow, 0, len(rows))
+	for _, r := range rows {
+		if r != nil {
+			out = append(out, *r)
+		}
+	}
+	slices.SortFunc(out, func(a, b RunRow) int {
+		return cmp.Or(strings.Compare(b.Started, a.Started), strings.Compare(b.ID, a.ID))
+	})
+	return out, nil
+}
+
+// keep forgets runs that are gone.
+func (c *rowCache) keep(ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rows) <= len(ids) {
+		return
+	}
+	kept := make(map[string]cachedRow, len(ids))
+	for _, id := range ids {
+		if r, ok := c.rows[id]; ok {
+			kept[id] = r
+		}
+	}
+	c.rows = kept
+}
+
+// row is one run, nil when it is none or cannot be read.
+func (s *Server) row(id string) *RunRow {
+	stamp := s.stamp(id)
+	if stamp == "" {
+		return nil
+	}
+	s.rows.mu.Lock()
+	c, ok := s.rows.rows[id]
+	s.rows.mu.Unlock()
+	if !ok || c.stamp != stamp {
+		r, err := s.openRun(id)
+		if err != nil {
+			return nil
+		}
+		summary, _ := r.Summary() // a run without one has a row too
+		c = cachedRow{stamp: stamp, row: s.makeRow(r, summary)}
+		s.rows.mu.Lock()
+		if s.rows.rows == nil {
+			s.rows.rows = map[string]cachedRow{}
+		}
+		s.rows.rows[id] = c
+		s.rows.mu.Unlock()
+	}
+	out := c.row
+	out.Live = s.isLive(id)
+	return &out
+}
+
+// makeRow is the row of a run with its summary, nil for none.
+func (s *Server) makeRow(r *run.Run, summary *stats.Summary) RunRow {
+	info := r.Info()
+	id := filepath.Base(r.Dir())
+	row := RunRow{
+		ID: id, Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: info.State,
+		Workloads: []string{}, Tags: map[string]string{}, Live: s.isLive(id),
+	}
+	for k, v := range info.Tags {
+		row.Tags[k] = v
+	}
+	if text, err := r.Scenario(); err == nil {
+		if sc, err := readSaved(text); err == nil {
+			row.Model, row.Target, row.Load = sc.Target.Model, strings.Join(sc.Target.URL, ", "), report.DescribeLoad(&sc.Load)
+			row.Workloads = workloadNames(sc)
+		}
+	}
+	var simulated struct {
+		Twin struct {
+			Text string `json:"text"`
+		} `json:"twin"`
+	}
+	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
+		row.Target = "simulated: " + simulated.Twin.Text
+	}
+	if info.End != nil {
+		d := info.End.Sub(info.Start).Seconds()
+		row.DurationS = &d
+	}
+	if info.Verdict != "" {
+		row.Verdict = &info.Verdict
+	}
+	if summary != nil {
+		row.figures(summary)
+	}
+	n := s.readNotes(id)
+	if n.Name != "" {
+		row.Name = n.Name
+	}
+	row.Note = n.Note
+	for k, v := range n.Tags {
+		if v == nil {
+			delete(row.Tags, k)
+		} else {
+			row.Tags[k] = *v
+		}
+	}
+	return row
+}
+
+// figures fills in what a summary says.
+func (row *RunRow) figures(s *stats.Summary) {
+	verdict := s.Run.Verdict
+	row.Verdict, row.DurationS = &verdict, s.Run.DurationS
+	q := &s.Requests
+	row.Requests, row.Errors = &q.Scheduled, &q.Error
+	if q.Scheduled > 0 {
+		share := float64(q.Error) / float64(q.Scheduled)
+		row.ErrorShare = &share
+	}
+	p95 := func(d *stats.Dist) *float64 {
+		if d == nil {
+			return nil
+		}
+		return d.P95
+	}
+	row.TTFTP95, row.TPOTP95, row.E2EP95 = p95(s.Latency.TTFT), p95(s.Latency.TPOT), p95(s.Latency.E2E)
+	row.OutputPerS = s.Tokens.OutputPerS
+	if s.SLO != nil {
+		row.GoodputRPS, row.SLOMet = s.SLO.GoodputRPS, &s.SLO.Met
+	}
+}
+
+// workloadNames are the workloads of a scenario in their order, which is that of
+// their colours.
+func workloadNames(s *scenario.Scenario) []string {
+	if len(s.Users.Workload) == 0 {
+		return []string{scenario.Synthetic}
+	}
+	names := make([]string, 0, len(s.Users.Workload))
+	for _, w := range s.Users.Workload {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// readSaved reads the scenario of a run. Where it names a variable the name stays:
+// what that holds now is not what it held then, and may be a key.
+func readSaved(text []byte) (*scenario.Scenario, error) {
+	return scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: func(name string) (string, bool) { return "${" + name + "}", true }})
+}
+
+func (s *Server) listRuns(w http.ResponseWriter, _ *http.Request) error {
+	rows, err := s.runRows()
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"runs": rows})
+}
+
+// Notes is what a user added to a run afterwards, the content of notes.json.
+type Notes struct {
+	Schema string `json:"schema"` // plimsoll.notes/1
+	Note   string `json:"note,omitempty"`
+	// Name stands for that of run.json.
+	Name string `json:"name,omitempty"`
+	// Tags add to those of run.json and replace them; null takes one out.
+	Tags map[string]*string `json:"tags,omitempty"`
+}
+
+const (
+	notesFile   = "notes.json"
+	notesSchema = "plimsoll.notes/1"
+	maxNote     = 20_000
+	maxName     = 200
+	maxTags     = 50
+	maxTag      = 100
+)
+
+// readNotes returns the notes of a run, none when there are none to read.
+func (s *Server) readNotes(id string) Notes {
+	var n Notes
+	b, err := s.root.ReadFile(id + "/" + notesFile)
+	if err == nil && json.Unmarshal(b, &n) == nil && n.Schema == notesSchema {
+		return n
+	}
+	return Notes{Schema: notesSchema}
+}
+
+// RunPatch is the body of a PATCH of a run: what is absent stays.
+type RunPatch struct {
+	Note *string            `json:"note,omitempty"`
+	Name *string            `json:"name,omitempty"`
+	Tags map[string]*string `json:"tags,omitempty"`
+}
+
+func (s *Server) patchRun(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if _, err := s.openRun(id); err != nil {
+		return err
+	}
+	var p RunPatch
+	if err := readJSON(r, &p); err != nil {
+		return err
+	}
+	s.rows.mu.Lock() // two patches at once would each lose what the other says
+	err := s.addNotes(id, &p)
+	s.rows.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	row := s.row(id)
+	if row == nil {
+		return noRun(id)
+	}
+	return writeJSON(w, http.StatusOK, row)
+}
+
+func (s *Server) addNotes(id string, p *RunPatch) error {
+	n := s.readNotes(id)
+	if p.Note != nil {
+		if len(*p.Note) > maxNote {
+			return wrong("note", "a note of %d bytes is longer than %d", len(*p.Note), maxNote)
+		}
+		n.Note = *p.Note
+	}
+	if p.Name != nil {
+		if len(*p.Name) > maxName {
+			return wrong("name", "a name of %d bytes is longer than %d", len(*p.Name), maxName)
+		}
+		n.Name = *p.Name
+	}
+	for k, v := range p.Tags {
+		if k == "" || len(k) > maxTag || v != nil && len(*v) > maxTag {
+			return wrong("tags", "a tag has a name of 1 to %d bytes and a value of at most %d", maxTag, maxTag)
+		}
+		if n.Tags == nil {
+			n.Tags = map[string]*string{}
+		}
+		n.Tags[k] = v
+	}
+	if len(n.Tags) > maxTags {
+		return wrong("tags", "more than %d tags", maxTags)
+	}
+	b, err := json.MarshalIndent(&n, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode notes: %w", err)
+	}
+	return s.write(id+"/"+notesFile, append(b, '\n'))
+}
+
+// write makes a file below the folder of runs hold b, or leaves it as it was.
+func (s *Server) write(name string, b []byte) error {
+	aside := name + ".tmp"
+	_ = s.root.Remove(aside) // of a process that was killed
+	f, err := s.root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = s.root.Rename(aside, name)
+	}
+	if err != nil {
+		_ = s.root.Remove(aside) // the first error is told
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if s.stamp(id) == "" {
+		return noRun(id)
+	}
+	if fi, err := s.root.Lstat(id); err != nil || !fi.IsDir() {
+		return noRun(id)
+	}
+	if got := r.URL.Query().Get("confirm"); got != id {
+		p := wrong("confirm", "a run is gone for good once it is deleted")
+		p.Fix = "confirm=" + id
+		return p
+	}
+	if s.isLive(id) {
+		return &Problem{Status: http.StatusConflict, Text: "the run is still under way", Fix: "stop it first"}
+	}
+	s.stores.forget(id)
+	// RemoveAll follows no link, neither out of the folder nor within.
+	if err := s.root.RemoveAll(id); err != nil {
+		return fmt.Errorf("delete run %s: %w", id, err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// summaryOf returns the summary of a run; where none was written, as of a run that
+// was killed, one made of its records, nil when that cannot be.
+func summaryOf(r *run.Run) *stats.Summary {
+	if s, err := r.Summary(); err == nil {
+		return s
+	}
+	if s, _, err := conduct.Remake(r); err == nil {
+		return s
+	}
+	return nil
+}
