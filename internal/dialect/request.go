@@ -63,16 +63,23 @@ func (a API) Path() string {
 }
 
 // AppendRequest appends the body of req for api to dst. Neighbouring parts of
-// one role are one message; completions get all parts as one text. Where two
+// one role are one message, but each call and each result of a tool is one of its
+// own; completions get all parts as one text, and know neither media nor tools.
+// Media come inline, as data URLs and base64. Where two
 // texts meet without white space between them, one space keeps their words
 // apart. The fields come in a fixed order, those of o.Extra last and sorted:
 // they replace fields of the same name, and one that is nil leaves its field
 // out. max_completion_tokens in o.Extra also replaces max_tokens. r makes the
-// text of parts that have none and may be nil when all have. The body is valid
-// UTF-8 whatever the texts hold.
+// text of parts that have none and may be nil when all have; media need a
+// message.MediaRenderer. The body is valid UTF-8 whatever the texts hold.
 func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer, o *Options) ([]byte, error) {
 	if api.Path() == "" {
 		return dst, fmt.Errorf("make request body: API %q is not known, want one of %q", api, APIs())
+	}
+	if api == OpenAICompletions && req.Body == "" {
+		if err := onlyText(api, req); err != nil {
+			return dst, err
+		}
 	}
 	w := bodyWriter{dst: append(dst, '{'), extra: o.Extra}
 	if (req.Body == "" || o.Model != "") && w.field("model") {
@@ -110,6 +117,14 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 		w.dst = append(w.dst, `{"type":"json_schema","json_schema":{"name":"answer","schema":`...)
 		w.dst = append(w.dst, req.ResponseSchema...)
 		w.dst = append(w.dst, "}}"...)
+	}
+	if len(req.Tools) > 0 && w.field("tools") {
+		if w.dst, err = appendTools(w.dst, req.Tools); err != nil {
+			return dst, err
+		}
+	}
+	if len(req.Tools) > 0 && req.ToolChoice != "" && w.field("tool_choice") {
+		w.dst = appendQuoted(w.dst, req.ToolChoice)
 	}
 	if o.Temperature != nil && w.field("temperature") {
 		if math.IsNaN(*o.Temperature) || math.IsInf(*o.Temperature, 0) {
@@ -180,24 +195,147 @@ func (w *bodyWriter) field(name string) bool {
 	return true
 }
 
+// onlyText says what of a request an API of plain text has no form for.
+func onlyText(api API, req *message.Request) error {
+	if len(req.Tools) > 0 {
+		return fmt.Errorf("make request body: %s has no tools: use %s", api, OpenAIChat)
+	}
+	for i := range req.Parts {
+		switch p := &req.Parts[i]; {
+		case p.Media != nil:
+			return fmt.Errorf("make request body: %s has no place for an %s: use %s", api, p.Media.Kind, OpenAIChat)
+		case len(p.Calls) > 0 || p.CallID != "":
+			return fmt.Errorf("make request body: %s has no tools: use %s", api, OpenAIChat)
+		}
+	}
+	return nil
+}
+
+// messageEnd returns where the message ends that begins with part i.
+func messageEnd(parts []message.Part, i int) int {
+	alone := func(p *message.Part) bool { return len(p.Calls) > 0 || p.CallID != "" }
+	j := i + 1
+	for !alone(&parts[i]) && j < len(parts) && parts[j].Role == parts[i].Role && !alone(&parts[j]) {
+		j++
+	}
+	return j
+}
+
 func appendMessages(dst []byte, parts []message.Part, r message.Renderer) ([]byte, error) {
 	dst = append(dst, '[')
 	for i := 0; i < len(parts); {
-		j := i + 1
-		for j < len(parts) && parts[j].Role == parts[i].Role {
-			j++
-		}
+		j := messageEnd(parts, i)
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"role":"`...)
 		dst = append(dst, parts[i].Role.String()...)
-		dst = append(dst, `","content":"`...)
+		dst = append(dst, '"')
+		if id := parts[i].CallID; id != "" {
+			dst = appendQuoted(append(dst, `,"tool_call_id":`...), id)
+		}
+		dst = append(dst, `,"content":`...)
+		var err error
+		switch calls := parts[i].Calls; {
+		case len(calls) > 0:
+			if parts[i].Text == "" {
+				dst = append(dst, "null"...)
+			} else {
+				dst = appendQuoted(dst, parts[i].Text)
+			}
+			dst = appendCalls(dst, calls)
+		case hasMedia(parts[i:j]):
+			dst, err = appendContents(dst, parts[i:j], r)
+		default:
+			dst = append(dst, '"')
+			dst, err = appendParts(dst, parts[i:j], r)
+			dst = append(dst, '"')
+		}
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, '}')
+		i = j
+	}
+	return append(dst, ']'), nil
+}
+
+// appendCalls appends the tools that an assistant called.
+func appendCalls(dst []byte, calls []message.Call) []byte {
+	dst = append(dst, `,"tool_calls":[`...)
+	for i := range calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		c := &calls[i]
+		dst = appendQuoted(append(dst, `{"id":`...), c.ID)
+		dst = appendQuoted(append(dst, `,"type":"function","function":{"name":`...), c.Name)
+		dst = appendQuoted(append(dst, `,"arguments":`...), c.Arguments)
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']')
+}
+
+// appendTools appends what a model may call.
+func appendTools(dst []byte, tools []message.Function) ([]byte, error) {
+	dst = append(dst, '[')
+	for i := range tools {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		t := &tools[i]
+		dst = appendQuoted(append(dst, `{"type":"function","function":{"name":`...), t.Name)
+		if t.Description != "" {
+			dst = appendQuoted(append(dst, `,"description":`...), t.Description)
+		}
+		if t.Parameters != "" {
+			if !json.Valid([]byte(t.Parameters)) {
+				return dst, fmt.Errorf("make request body: the parameters of tool %q are not JSON: %q", t.Name, t.Parameters)
+			}
+			dst = append(append(dst, `,"parameters":`...), t.Parameters...)
+		}
+		dst = append(dst, "}}"...)
+	}
+	return append(dst, ']'), nil
+}
+
+func hasMedia(parts []message.Part) bool {
+	return slices.ContainsFunc(parts, func(p message.Part) bool { return p.Media != nil })
+}
+
+// appendContents appends a message as a list: texts, images, sounds.
+func appendContents(dst []byte, parts []message.Part, r message.Renderer) ([]byte, error) {
+	dst = append(dst, '[')
+	for i := 0; i < len(parts); {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if m := parts[i].Media; m != nil {
+			made, ok := r.(message.MediaRenderer)
+			if !ok {
+				return dst, fmt.Errorf("make request body: part %d is an %s and nothing renders media", i, m.Kind)
+			}
+			if m.Kind == message.Audio {
+				dst = made.AppendMedia(append(dst, `{"type":"input_audio","input_audio":{"data":"`...), m)
+				dst = append(dst, `","format":"wav"}}`...)
+			} else {
+				dst = append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), m.Type()...)
+				dst = made.AppendMedia(append(dst, ";base64,"...), m)
+				dst = append(dst, `"}}`...)
+			}
+			i++
+			continue
+		}
+		j := i + 1
+		for j < len(parts) && parts[j].Media == nil {
+			j++
+		}
+		dst = append(dst, `{"type":"text","text":"`...)
 		var err error
 		if dst, err = appendParts(dst, parts[i:j], r); err != nil {
 			return dst, err
 		}
-		dst = append(dst, '"', '}')
+		dst = append(dst, `"}`...)
 		i = j
 	}
 	return append(dst, ']'), nil

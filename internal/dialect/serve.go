@@ -2,11 +2,19 @@ package dialect
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	_ "image/jpeg" // for the size of an image
+	_ "image/png"
+	"io"
 	"reflect"
 	"strings"
+
+	"plimsoll/internal/message"
 )
 
 // ServerRequest is a request body as a server reads it.
@@ -47,9 +55,21 @@ type ServerRequest struct {
 	KeepStop bool
 }
 
-// ServerMessage is one message of a chat.
+// ServerMessage is one message of a chat. Text holds its text parts and, behind
+// them, the names and arguments of the tools that it calls.
 type ServerMessage struct {
 	Role, Text string
+	// Media are its images and sounds.
+	Media []ServerMedia
+}
+
+// ServerMedia is an image or a sound as a server finds it in a body.
+type ServerMedia struct {
+	// Media has the kind and the size, and no seed.
+	Media message.Media
+	// Data is the file in base64, At the length of the message's text before it.
+	Data string
+	At   int
 }
 
 // RequestError says what is wrong with a request body; a server answers it with
@@ -107,6 +127,12 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		Messages []struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
+			Calls   []struct {
+				Function struct {
+					Name      string `json:"name"`
+					Arguments string `json:"arguments"`
+				} `json:"function"`
+			} `json:"tool_calls"`
 		} `json:"messages"`
 		Prompt              json.RawMessage   `json:"prompt"`
 		MaxTokens           *int64            `json:"max_tokens"`
@@ -186,11 +212,14 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		return nil, &RequestError{"messages", "must be a list of at least one message"}
 	}
 	for i, m := range w.Messages {
-		t, ok := contentText(m.Content)
-		if !ok {
-			return nil, &RequestError{fmt.Sprintf("messages[%d].content", i), "must be a string or a list of parts"}
+		t, media, err := contentOf(m.Content)
+		if err != nil {
+			return nil, &RequestError{fmt.Sprintf("messages[%d].content", i), err.Error()}
 		}
-		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t})
+		for _, c := range m.Calls {
+			t += " " + c.Function.Name + c.Function.Arguments
+		}
+		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t, Media: media})
 	}
 	return r, nil
 }
@@ -208,25 +237,84 @@ func functionName(raw json.RawMessage) string {
 	return w.Function.Name
 }
 
-func contentText(raw json.RawMessage) (string, bool) {
+// contentOf reads what a message says: a text, or a list of texts and media.
+func contentOf(raw json.RawMessage) (string, []ServerMedia, error) {
 	if null(raw) { // an assistant's message that is all tool calls
-		return "", true
+		return "", nil, nil
 	}
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
-		return s, true
+		return s, nil, nil
 	}
 	var list []struct {
-		Text string `json:"text"`
+		Type  string `json:"type"`
+		Text  string `json:"text"`
+		Image *struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
+		Audio *struct {
+			Data   string `json:"data"`
+			Format string `json:"format"`
+		} `json:"input_audio"`
 	}
 	if json.Unmarshal(raw, &list) != nil {
-		return "", false
+		return "", nil, errors.New("must be a string or a list of parts")
 	}
 	var b strings.Builder
+	var media []ServerMedia
 	for i := range list {
-		b.WriteString(list[i].Text)
+		p := &list[i]
+		b.WriteString(p.Text)
+		var m ServerMedia
+		var err error
+		switch {
+		case p.Image != nil:
+			m, err = imageOf(p.Image.URL)
+		case p.Audio != nil:
+			m, err = soundOf(p.Audio.Data, p.Audio.Format)
+		default:
+			continue
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("part %d: %w", i, err)
+		}
+		m.At = b.Len()
+		media = append(media, m)
 	}
-	return b.String(), true
+	return b.String(), media, nil
+}
+
+// imageOf reads the size of an image that came inline.
+func imageOf(url string) (ServerMedia, error) {
+	kind, data, ok := strings.Cut(url, ";base64,")
+	if !ok || !strings.HasPrefix(kind, "data:") {
+		return ServerMedia{}, errors.New("image_url: nothing is fetched here: send the image as data:TYPE;base64,DATA")
+	}
+	c, format, err := image.DecodeConfig(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
+	if err != nil {
+		return ServerMedia{}, fmt.Errorf("image_url: read the image: %w", err)
+	}
+	return ServerMedia{Media: message.Media{Kind: message.Image, Width: c.Width, Height: c.Height, PNG: format == "png"}, Data: data}, nil
+}
+
+// soundOf reads the length of a sound that came inline: WAV whose header stands in
+// the usual order.
+func soundOf(data, format string) (ServerMedia, error) {
+	const header = 44
+	b := make([]byte, header)
+	if format != "wav" {
+		return ServerMedia{}, fmt.Errorf("input_audio: format %q is not read here, want wav", format)
+	}
+	if _, err := io.ReadFull(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)), b); err != nil {
+		return ServerMedia{}, fmt.Errorf("input_audio: read the sound: %w", err)
+	}
+	perSecond := binary.LittleEndian.Uint32(b[28:])
+	if string(b[:4]) != "RIFF" || string(b[36:40]) != "data" || perSecond == 0 {
+		return ServerMedia{}, errors.New("input_audio: it is no WAV file")
+	}
+	// What is there, whatever the header says.
+	bytes := min(int(binary.LittleEndian.Uint32(b[40:])), base64.StdEncoding.DecodedLen(len(data))-header)
+	return ServerMedia{Media: message.Media{Kind: message.Audio, Seconds: float64(bytes) / float64(perSecond)}, Data: data}, nil
 }
 
 // prompts reads the four forms of a prompt: a text, token ids, or a list of

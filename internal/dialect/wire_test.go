@@ -195,7 +195,7 @@ func TestParseRequest(t *testing.T) {
 	want := &ServerRequest{
 		Model: "m", Stream: true, IncludeUsage: true, ContinuousUsage: true, MaxTokens: 5, MinTokens: 5, N: 2, IgnoreEOS: true,
 		Stop: []string{"x"}, Temperature: &half, Seed: &seed, Tools: 1, ToolChoice: "none",
-		Messages: []ServerMessage{{"system", "s"}, {"user", "u"}},
+		Messages: []ServerMessage{{Role: "system", Text: "s"}, {Role: "user", Text: "u"}},
 	}
 	for _, api := range APIs() {
 		body, err := AppendRequest(nil, api, &req, nil, &o)
@@ -238,7 +238,7 @@ func TestParseRequest(t *testing.T) {
 	}
 	no := false
 	if diff := cmp.Diff(&ServerRequest{
-		N: 1, Messages: []ServerMessage{{"user", "a"}}, Tools: 3, ToolNames: []string{"f", "g"}, ToolName: "g",
+		N: 1, Messages: []ServerMessage{{Role: "user", Text: "a"}}, Tools: 3, ToolNames: []string{"f", "g"}, ToolName: "g",
 		Effort: "low", Thinking: &no, Stop: []string{"a", "b"}, KeepStop: true,
 	}, r); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)

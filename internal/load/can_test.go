@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/dialect"
 	"plimsoll/internal/play"
 	"plimsoll/internal/workload"
+	"plimsoll/internal/workload/content"
 )
 
 // asking is a population that needs something more.
@@ -18,19 +20,23 @@ func (n asking) Needs() workload.Needs { return n.needs }
 
 // What no body can hold is refused before anything is sent.
 func TestWhatIsNeverSentIsRefused(t *testing.T) {
-	f := func(needs workload.Needs, want bool) {
+	f := func(api dialect.API, needs workload.Needs, want string) {
 		t.Helper()
 		g := newRig(t, &play.Script{})
 		cfg := g.cfg
+		cfg.API, cfg.Renderer = api, new(content.Renderer)
 		cfg.Population = asking{g.population, needs}
-		_, err := newRun(t.Context(), cfg)
-		if refused := err != nil && strings.Contains(err.Error(), "not carried out here"); refused != want {
-			t.Errorf("%s: error %v", needs, err)
+		r, err := newRun(t.Context(), cfg)
+		if err == nil {
+			r.close()
+		}
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, %s: error %v, want %q", api, needs, err, want)
 		}
 	}
-	f(workload.NeedMedia, true)
-	f(workload.NeedTools, true)
-	f(workload.NeedMedia|workload.NeedText, true)
-	f(workload.NeedSchema, false)
-	f(workload.NeedEffort, false)
+	all := workload.NeedMedia | workload.NeedTools | workload.NeedSchema | workload.NeedEffort
+	f(dialect.OpenAIChat, all, "")
+	f(dialect.OpenAIChat, 1<<12, "need 12")
+	f(dialect.OpenAICompletions, all, "openai.completions has no form for what the users send; openai.chat has: workload: it needs images or sound, tools,")
+	f(dialect.OpenAICompletions, workload.NeedSchema|workload.NeedEffort, "")
 }

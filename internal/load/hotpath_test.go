@@ -113,8 +113,9 @@ func newOne(tb testing.TB, n, size int) *one {
 	}
 	tb.Cleanup(r.close)
 	o := &one{w: r.newWorker(), s: &step{run: r}, n: n}
-	o.a = g.population.User(0, 0).Start(0)
-	o.body = r.render(nil, &o.a)
+	m := g.population.User(0, 0)
+	o.a = m.Start(0)
+	o.body = r.render(nil, m, &o.a)
 	o.send(tb) // buffers grow
 	return o
 }

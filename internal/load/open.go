@@ -182,7 +182,8 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		j.at = s.res.Start + at
 		j.first = j.machine.Start(j.at)
 		if j.direct() && !stopped {
-			j.body = s.run.render(j.body, &j.first)
+			j.body = s.run.render(j.body, j.machine, &j.first)
+			s.run.pantry.foresee(j.machine)
 			bytes.Add(int64(len(j.body)))
 		}
 		queue <- j // the dispatcher takes all of them
@@ -201,6 +202,7 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 		a := &j.first
 		taken(j)
 		if s.run.own && clock.SleepUntil(s.more, j.at) != nil {
+			s.run.release(j.body)
 			continue // later turns have had what was left, or the run was stopped
 		}
 		if !j.direct() {
@@ -211,10 +213,8 @@ func (s *step) dispatch(queue <-chan *job, c *crew, taken func(*job)) {
 			continue
 		}
 		var ok bool
-		if j.phase, ok = s.admit(a); !ok {
-			continue
-		}
-		if clock.SleepUntil(s.run.soft, a.At) != nil && a.At > clock.Now() {
+		if j.phase, ok = s.admit(a); !ok || clock.SleepUntil(s.run.soft, a.At) != nil && a.At > clock.Now() {
+			s.run.release(j.body)
 			continue
 		}
 		j.id = s.due(j.phase)
@@ -286,11 +286,17 @@ func (s *step) session(w *worker, j *job) {
 	if j.direct() {
 		w.begin(s, &a, j.user, j.phase)
 		w.rec.ID, w.rec.CapWait = j.id, j.waited
+		fits := w.fits()
 		switch {
 		case j.crowded:
 			w.fail(record.ClientResource, fmt.Sprintf("%d sessions are at work already, and one process carries out no more", s.run.sessions))
 			s.finish(w)
+			j.body = s.run.release(j.body)
 			return
+		case !fits: // and the slot is given back
+			if j.slot && !j.own && s.run.slots != nil {
+				<-s.run.slots
+			}
 		case !j.slot:
 			s.unsent(&w.rec)
 		case j.own:
@@ -303,6 +309,7 @@ func (s *step) session(w *worker, j *job) {
 			s.send(w, &a, j.body)
 		}
 		s.finish(w)
+		j.body = s.run.release(j.body)
 		a = v.told(s, j.machine, w.outcome())
 	}
 	s.drive(w, j.machine, a, &v)

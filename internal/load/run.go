@@ -29,10 +29,14 @@ const (
 	leadLimit = 10 * time.Second
 )
 
-// can is what users may ask for beside plain requests and waits: no pictures, sounds
-// or tools, which no body holds yet, so that nothing is left out in silence.
-const can = workload.NeedFork | workload.NeedCancel | workload.NeedRetrieval | workload.NeedSearch | workload.NeedText |
-	workload.NeedSchema | workload.NeedEffort
+// can is what users may ask for beside plain requests and waits; plain is what of it
+// an API of plain text has a form for. The rest is refused beforehand, so that
+// nothing is left out in silence.
+const (
+	can = workload.NeedFork | workload.NeedCancel | workload.NeedRetrieval | workload.NeedSearch | workload.NeedText |
+		workload.NeedSchema | workload.NeedEffort | workload.NeedMedia | workload.NeedTools
+	plain = can &^ (workload.NeedMedia | workload.NeedTools)
+)
 
 // errDrained is the cause of a context that the drain limit ended.
 var errDrained = errors.New("drain limit")
@@ -56,6 +60,11 @@ type run struct {
 	// branches is the number of branches at work, spare what carries them out.
 	branches atomic.Int64
 	spare    sync.Pool
+	// pantry makes and keeps what sessions say; bodies counts the bytes of the bodies
+	// of requests that are prepared or under way.
+	pantry *pantry
+	bodies atomic.Int64
+	most   int64 // maxBodies but in tests
 	// own says that the first requests of sessions wait for their slots themselves.
 	own bool
 	// slots holds one value per request in flight under a cap; nil without cap.
@@ -143,11 +152,19 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	if err := workload.Refuse(cfg.Population, can); err != nil {
 		return nil, err
 	}
+	if cfg.API == dialect.OpenAICompletions {
+		if err := workload.Refuse(cfg.Population, plain); err != nil {
+			return nil, fmt.Errorf("%s has no form for what the users send; %s has: %w", cfg.API, dialect.OpenAIChat, err)
+		}
+	}
+	if _, ok := cfg.Renderer.(message.MediaRenderer); !ok && workload.NeedsOf(cfg.Population)&workload.NeedMedia != 0 {
+		panic("BUG: media, and a renderer that makes none")
+	}
 	client, err := stream.New(cfg.Stream)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live, sessions: maxSessions, ahead: aheadBytes}
+	r := &run{cfg: cfg, client: client, header: header(&cfg), live: cfg.Live, sessions: maxSessions, ahead: aheadBytes, most: maxBodies, pantry: newPantry(cfg.Renderer, pantryBytes)}
 	if cfg.limit != nil {
 		cfg.limit(r)
 	}
@@ -175,6 +192,7 @@ func (r *run) close() {
 	r.endSoft()
 	r.endHard()
 	r.client.Close()
+	r.pantry.close()
 }
 
 // header is what every request carries.
@@ -371,7 +389,7 @@ func (r *run) rehearse(i uint32, c *Step) time.Duration {
 		if a.Kind != workload.Send {
 			continue
 		}
-		body = r.render(body[:0], &a)
+		body = r.renderBy(r.cfg.Renderer, body[:0], &a)
 		cost = r.cfg.Clock.Now() - begun
 	}
 	n := int64(c.Users)
@@ -384,9 +402,20 @@ func (r *run) rehearse(i uint32, c *Step) time.Duration {
 	return min(lead, leadLimit)
 }
 
-// render appends the body of a's request to dst.
-func (r *run) render(dst []byte, a *workload.Action) []byte {
-	dst, err := dialect.AppendRequest(dst, r.cfg.API, a.Request, r.cfg.Renderer, &r.cfg.Options)
+// render makes the body of a's request, which m made, in the memory of dst. It is to
+// be given back by release.
+func (r *run) render(dst []byte, m workload.Machine, a *workload.Action) []byte {
+	text := r.cfg.Renderer
+	if _, ok := m.(workload.Foreseer); ok {
+		text = r.pantry
+	}
+	body := r.renderBy(text, dst[:0], a)
+	r.bodies.Add(int64(len(body)))
+	return body
+}
+
+func (r *run) renderBy(text message.Renderer, dst []byte, a *workload.Action) []byte {
+	dst, err := dialect.AppendRequest(dst, r.cfg.API, a.Request, text, &r.cfg.Options)
 	if err != nil {
 		panic("BUG: " + err.Error()) // newRun has tried
 	}
@@ -509,6 +538,33 @@ func (s *step) wait(quit <-chan struct{}) bool {
 	case <-s.hard.Done():
 	}
 	return false
+}
+
+// keepBody is the size of a buffer that is kept for the next request, and maxBodies
+// that of all bodies that are prepared or under way at once: a request beyond is a
+// failure of this machine.
+const (
+	keepBody  = 1 << 20
+	maxBodies = 4 << 30
+)
+
+// fits fails a request when the bodies are too many. It comes after render, and
+// before release.
+func (w *worker) fits() bool {
+	n := w.run.bodies.Load()
+	if n > w.run.most {
+		w.fail(record.ClientResource, fmt.Sprintf("the bodies of the requests that are under way are %d bytes, and one process holds at most %d", n, w.run.most))
+	}
+	return n <= w.run.most
+}
+
+// release gives back what render made and returns its buffer, if that is to be kept.
+func (r *run) release(body []byte) []byte {
+	r.bodies.Add(-int64(len(body)))
+	if cap(body) > keepBody {
+		return nil
+	}
+	return body[:0]
 }
 
 // unsent ends a request that was due and is not sent any more.

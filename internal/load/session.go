@@ -44,7 +44,7 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, v *visit)
 			if s.run.soft.Err() != nil {
 				return false
 			}
-			if !s.ask(w, &a, v) {
+			if !s.ask(w, m, &a, v) {
 				return false
 			}
 			a = v.told(s, m, w.outcome())
@@ -64,22 +64,25 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, v *visit)
 
 // ask prepares a request, waits until it is due and carries it out. It returns
 // false when it does not belong to the step any more.
-func (s *step) ask(w *worker, a *workload.Action, v *visit) bool {
+func (s *step) ask(w *worker, m workload.Machine, a *workload.Action, v *visit) bool {
 	if a.Retrieval != nil {
-		return s.searchAndAsk(w, a, v)
+		return s.searchAndAsk(w, m, a, v)
 	}
 	phase, ok := s.admit(a)
 	if !ok {
 		return false
 	}
 	w.begin(s, a, v.user, phase)
-	w.body = s.run.render(w.body[:0], a)
+	w.body = s.run.render(w.body, m, a)
+	fits := w.fits()
+	defer func() { w.body = s.run.release(w.body) }()
+	s.run.pantry.foresee(m)
 	if s.run.cfg.Clock.SleepUntil(s.run.soft, a.At) != nil {
 		return false
 	}
 	w.rec.ID = s.due(phase)
 	v.enter(s, a.Session)
-	if s.slot(&w.rec, a) {
+	if fits && s.slot(&w.rec, a) {
 		s.send(w, a, w.body)
 	}
 	s.finish(w)
@@ -88,11 +91,13 @@ func (s *step) ask(w *worker, a *workload.Action, v *visit) bool {
 
 // searchAndAsk is ask of a request with a retrieval, whose time is known when that
 // has ended.
-func (s *step) searchAndAsk(w *worker, a *workload.Action, v *visit) bool {
+func (s *step) searchAndAsk(w *worker, m workload.Machine, a *workload.Action, v *visit) bool {
 	if a.At >= s.res.SteadyEnd || s.more.Err() != nil {
 		return false
 	}
-	w.body = s.run.render(w.body[:0], a)
+	w.body = s.run.render(w.body, m, a)
+	defer func() { w.body = s.run.release(w.body) }()
+	s.run.pantry.foresee(m)
 	found, ok := s.retrieve(a)
 	if !ok {
 		return false
@@ -105,6 +110,7 @@ func (s *step) searchAndAsk(w *worker, a *workload.Action, v *visit) bool {
 	w.rec.ID = s.due(phase)
 	v.enter(s, a.Session)
 	switch {
+	case !w.fits():
 	case !found.note(w):
 		if why, message := s.run.guard.ended(&w.rec, 0); why != Completed {
 			s.run.stop(why, message, true)

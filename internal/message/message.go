@@ -6,6 +6,8 @@
 // makes text.
 package message
 
+import "math"
+
 // Role says who speaks a part of the prompt.
 type Role uint8
 
@@ -91,9 +93,41 @@ type Media struct {
 	Kind MediaKind
 	// Width and Height are the size of an image in pixels, at least 1.
 	Width, Height int
+	// PNG makes an image a drawing in PNG, not a scene in JPEG.
+	PNG bool
 	// Seconds is the length of a sound, above 0.
 	Seconds float64
 	Seed    uint64
+}
+
+// Type is the media's MIME type.
+func (m *Media) Type() string {
+	switch {
+	case m.Kind == Audio:
+		return "audio/wav"
+	case m.PNG:
+		return "image/png"
+	}
+	return "image/jpeg"
+}
+
+// The tokens that a common model makes of media: one for 28 x 28 pixels, a started
+// square counting whole, as Qwen2-VL and its successors do without a limit on
+// pixels (patches of 14, merged two by two; arXiv 2409.12191), and 25 for a second
+// of sound, as Qwen2-Audio (frames of 40 ms; arXiv 2407.10759). Models differ
+// widely.
+const (
+	ImageTokenPixels     = 28
+	AudioTokensPerSecond = 25
+)
+
+// Tokens is what a common model makes of the media, at least 1.
+func (m *Media) Tokens() int {
+	if m.Kind == Audio {
+		return max(1, int(math.Ceil(m.Seconds*AudioTokensPerSecond)))
+	}
+	across := func(n int) int { return (n + ImageTokenPixels - 1) / ImageTokenPixels }
+	return max(1, across(m.Width)*across(m.Height))
 }
 
 // Function is a tool that a model may call.
@@ -163,4 +197,11 @@ func (r *Request) PromptTokens() int {
 type Renderer interface {
 	// AppendText appends the text of p to dst and returns the extended slice.
 	AppendText(dst []byte, p *Part) []byte
+}
+
+// MediaRenderer is a Renderer that makes media too, under the same rules.
+type MediaRenderer interface {
+	Renderer
+	// AppendMedia appends the file of m in standard base64.
+	AppendMedia(dst []byte, m *Media) []byte
 }

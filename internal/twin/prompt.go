@@ -3,6 +3,7 @@ package twin
 import (
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -128,6 +129,16 @@ func (t *teller) said(text string) {
 	}
 }
 
+// shown takes an image or a sound: as many tokens as a common model makes of one of
+// its size, which are known by its bytes. It returns its name.
+func (t *teller) shown(m *dialect.ServerMedia) string {
+	name := strconv.FormatUint(hashText(m.Data), 36)
+	for i := range min(m.Media.Tokens(), t.s.context) { // what is longer is refused
+		t.token(name + " " + strconv.Itoa(i))
+	}
+	return name
+}
+
 // end is the prompt.
 func (t *teller) end() prompt {
 	if t.blocks.n > 0 {
@@ -165,7 +176,14 @@ func (s *Server) promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
 			b.WriteString(m.Text)
 			b.WriteByte('\n')
 			t.header(m.Role)
-			t.said(m.Text)
+			from := 0
+			for i := range m.Media {
+				at := m.Media[i].At
+				t.said(m.Text[from:at])
+				from = at
+				b.WriteString(t.shown(&m.Media[i]))
+			}
+			t.said(m.Text[from:])
 			t.token("<|end|>")
 		}
 		t.header("assistant")

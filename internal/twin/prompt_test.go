@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"plimsoll/internal/dialect"
+	"plimsoll/internal/message"
+	"plimsoll/internal/workload/content"
 )
 
 type cachedUsage struct {
@@ -181,5 +183,49 @@ func TestPromptTokens(t *testing.T) {
 	}
 	if n != p.tokens || len(p.content) != (n+15)/16 {
 		t.Errorf("%d extents of %d tokens", len(p.content), n)
+	}
+}
+
+// An image and a sound count as many tokens as a common model makes of them, and the
+// same ones at the same place are found in the cache.
+func TestServerCountsMedia(t *testing.T) {
+	_, url := start(t, ServerConfig{})
+	ask := func(seed uint64) (status int, u cachedUsage) {
+		t.Helper()
+		req := message.Request{MaxTokens: 1, Parts: []message.Part{
+			{Text: "Look at"},
+			{Media: &message.Media{Kind: message.Image, Width: 300, Height: 200, Seed: seed}},
+			{Media: &message.Media{Kind: message.Audio, Seconds: 2.5, Seed: seed}},
+			{Text: " What is it?"},
+		}}
+		body, err := dialect.AppendRequest(nil, dialect.OpenAIChat, &req, new(content.Renderer), &dialect.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer := post(t, url+"/v1/chat/completions", string(body))
+		if err := json.Unmarshal([]byte(answer), &u); err != nil {
+			t.Fatalf("%v: %s", err, answer)
+		}
+		return status, u
+	}
+	_, answer := post(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"Look at What is it?"}],"max_tokens":1}`)
+	var bare cachedUsage
+	if err := json.Unmarshal([]byte(answer), &bare); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	status, first := ask(1)
+	// 11 x 8 squares of 28 pixels and 63 twenty-fifths of a second.
+	if got := first.Usage.Prompt - bare.Usage.Prompt; status != 200 || got != 88+63 {
+		t.Errorf("status %d, media of %d tokens, want 151", status, got)
+	}
+	if _, again := ask(1); again.Usage.Details.Cached < 151 {
+		t.Errorf("%d tokens were found again", again.Usage.Details.Cached)
+	}
+	if _, other := ask(2); other.Usage.Details.Cached > 16 {
+		t.Errorf("%d tokens of other media were found", other.Usage.Details.Cached)
+	}
+	status, answer = post(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a/b.png"}}]}]}`)
+	if status != 400 || !strings.Contains(answer, "nothing is fetched here") {
+		t.Errorf("an image by its address: %d %s", status, answer)
 	}
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"plimsoll/internal/message"
 	"plimsoll/internal/random"
 	"plimsoll/internal/scenario"
 )
@@ -230,15 +231,33 @@ type MediaSpec struct {
 	Kind string `yaml:"kind"`
 	// Count is their number, 1 when it is not said.
 	Count scenario.Count `yaml:"count,omitempty"`
-	// Width and Height are an image's size in pixels, Seconds a sound's length.
+	// Width and Height are an image's size in pixels, Format FormatJPEG (a scene,
+	// when it is not said) or FormatPNG (a chart). Seconds is a sound's length.
 	Width   int     `yaml:"width,omitempty"`
 	Height  int     `yaml:"height,omitempty"`
+	Format  string  `yaml:"format,omitempty"`
 	Seconds float64 `yaml:"seconds,omitempty"`
-	// Tokens is what one of them counts in a prompt, as far as it is known.
+	// Tokens is what one of them counts in a prompt; what a common model makes of it
+	// (message.Media.Tokens) when it is not said.
 	Tokens int `yaml:"tokens,omitempty"`
 	// At is where they stand: session (when it is not said), once before the first
 	// question, or turn, before each.
 	At string `yaml:"at,omitempty"`
+}
+
+// The formats of images.
+const (
+	FormatJPEG = "jpeg"
+	FormatPNG  = "png"
+)
+
+// media is one of them, of a seed.
+func (m *MediaSpec) media(seed uint64) *message.Media {
+	kind := message.Image
+	if m.Kind == "audio" {
+		kind = message.Audio
+	}
+	return &message.Media{Kind: kind, Width: m.Width, Height: m.Height, PNG: m.Format == FormatPNG, Seconds: m.Seconds, Seed: seed}
 }
 
 // SLOSpec are the limits that such users care about.

@@ -158,6 +158,15 @@ func Refuse(population any, can Needs) error {
 	return nil
 }
 
+// Foreseer is a machine that can say beforehand what its next requests bring.
+type Foreseer interface {
+	Machine
+	// Foresee yields, between an action that is a Send and its Done, the parts that
+	// the requests after it will have if all goes well, as far as they are known by
+	// then. It changes nothing. A part is valid until yield returns.
+	Foresee(yield func(p *message.Part))
+}
+
 // Machine is one user or one session. Calls must come one at a time.
 type Machine interface {
 	// Start begins at time now.

@@ -96,8 +96,8 @@ const (
 	maxCalls      = 64
 	maxPassages   = 1_000
 	maxMedia      = 64
-	maxPixels     = 16_384
-	maxSeconds    = 3_600
+	maxPixels     = content.MaxSide
+	maxSeconds    = content.MaxAudioMillis / 1000
 	maxVary       = 100
 	maxText       = 1 << 20
 	maxValues     = 10_000_000
@@ -515,18 +515,23 @@ func (c *checker) media() {
 			if m.Seconds != 0 {
 				c.fail(at+".seconds", "an image has no length in time", "", "")
 			}
+			c.oneOf(at+".format", m.Format, []string{FormatJPEG, FormatPNG})
 		case "audio":
 			if !(m.Seconds > 0) || m.Seconds > maxSeconds {
 				c.fail(at+".seconds", fmt.Sprintf("want more than 0 and at most %d seconds", maxSeconds), fmt.Sprint(m.Seconds), "")
 			}
-			if m.Width != 0 || m.Height != 0 {
-				c.fail(at, "a sound has no width and height", "", "")
+			if m.Width != 0 || m.Height != 0 || m.Format != "" {
+				c.fail(at, "a sound has no width, height and format: it is WAV", "", "")
 			}
 		default:
 			c.fail(at+".kind", "want image or audio", strictyaml.Quote(m.Kind), strictyaml.Nearest(m.Kind, []string{"image", "audio"}))
 		}
 		if m.Tokens < 0 || m.Tokens > scenario.MaxTokens {
 			c.fail(at+".tokens", "want a number of tokens of at least 0", strconv.Itoa(m.Tokens), "")
+		}
+		if m.Tokens == 0 {
+			made := m.media(0)
+			m.Tokens = made.Tokens()
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestErrorsOfFiles(t *testing.T) {
 	f(head+turn+"cancel: {when: superseded}", "own.yaml:3:16: cancel.when: an answer is superseded by the next tick: add session.tick, got superseded")
 	f(head+turn+"cancel: {when: after}", "own.yaml:3:9: cancel.after: want how long the user waits, as in 5s")
 	f(head+turn+"cancel: {when: first-token, share: 2}", "own.yaml:3:36: cancel.share: want a share of 0 to 1, got 2")
-	f(head+turn+"media: [{kind: image, width: 5}]", "own.yaml:3:9: media[0]: want width and height of 1 to 16384 pixels, got 5 x 0")
+	f(head+turn+"media: [{kind: image, width: 5}]", "own.yaml:3:9: media[0]: want width and height of 1 to 8192 pixels, got 5 x 0")
 	f(head+turn+"media: [{kind: video}]", `own.yaml:3:16: media[0].kind: want image or audio, got "video"`)
 	f(head+turn+"slo: {all: [ttft.p95=8]}", `own.yaml:3:13: slo.all[0]: want a duration with a unit: write ttft.p95=8ms or ttft.p95=8s, got "ttft.p95=8"`)
 	f(head+turn+"slo: {with-retrieval: true}", "own.yaml:3:23: slo.with-retrieval: there is no retrieval in this workload")

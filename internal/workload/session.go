@@ -1,9 +1,11 @@
 package workload
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"plimsoll/internal/message"
 	"plimsoll/internal/random"
@@ -238,14 +240,7 @@ func (m *session) media(r *rand.Rand, place string, turn int) {
 		}
 		for n := range m.s.file.compiled.mediaCounts[i].Int(r, 0) {
 			seed := random.Derive(m.seed, labelMedia, uint64(turn), uint64(i), uint64(n))
-			kind := message.Image
-			if spec.Kind == "audio" {
-				kind = message.Audio
-			}
-			m.parts = append(m.parts, message.Part{
-				Layer: layer, Seed: seed, Tokens: spec.Tokens,
-				Media: &message.Media{Kind: kind, Width: spec.Width, Height: spec.Height, Seconds: spec.Seconds, Seed: seed},
-			})
+			m.parts = append(m.parts, message.Part{Layer: layer, Seed: seed, Tokens: spec.Tokens, Media: spec.media(seed)})
 		}
 	}
 }
@@ -421,6 +416,27 @@ func (m *session) Done(_ int64, o Outcome) Action {
 	return m.over(o.Ended)
 }
 
+// Foresee yields the parts that the next request brings, whatever the answer says.
+func (m *session) Foresee(yield func(p *message.Part)) {
+	n := *m
+	n.r = *rand.New(&n.src)
+	n.parts = slices.Clone(m.parts)
+	n.branches, n.machines = nil, nil
+	before := n.kept
+	if n.turn+1 == n.turns {
+		before = 0 // another session
+	}
+	a := n.Done(0, Outcome{Status: record.OK, OutputTokens: int32(n.req.MaxTokens)})
+	for i := min(before, len(n.parts)); i < len(n.parts); i++ {
+		yield(&n.parts[i])
+	}
+	if a.Kind == Fork {
+		for i := range n.branches {
+			yield(&n.branches[i].question)
+		}
+	}
+}
+
 // answered makes the turn and its answer a part of the session's context.
 func (m *session) answered(o Outcome) {
 	f := m.s.file
@@ -475,26 +491,21 @@ func (m *session) called(o Outcome) Action {
 		m.calls = 0
 		return m.over(o.Ended)
 	}
-	spec := &f.Tools.Offer[m.tool]
-	calls := o.Calls
-	if len(calls) == 0 {
-		calls = []message.Call{{
-			ID: fmt.Sprintf("call_%012x", m.answerSeed(uint64(1+m.call))>>16), Name: spec.Name, Arguments: spec.Arguments,
-		}}
-	} else {
-		calls = append([]message.Call(nil), calls...)
-	}
+	calls, offers := m.made(o.Calls)
 	m.parts = append(m.parts, message.Part{
 		Role: message.Assistant, Layer: message.LayerHistory, Generator: m.generator(), Seed: m.answerSeed(uint64(1 + m.call)),
 		Text: o.Text, Tokens: m.visible(o, 0), Calls: calls,
 	})
 	r := m.draw(labelResult, uint64(m.turn), uint64(m.call))
-	wait := nanoseconds(&k.toolDelays[m.tool], r)
+	var wait int64 // of calls side by side
 	for i := range calls {
+		at := offers[i]
+		spec := &f.Tools.Offer[at]
+		wait = max(wait, nanoseconds(&k.toolDelays[at], r))
 		m.parts = append(m.parts, message.Part{
 			Role: message.Tool, Layer: message.LayerTurn, Generator: spec.Result.Content, Text: spec.Result.Text, CallID: calls[i].ID,
 			Seed:   random.Derive(m.seed, labelResult, uint64(m.turn), uint64(m.call), uint64(i)),
-			Tokens: k.toolResults[m.tool].Int(r, 1),
+			Tokens: k.toolResults[at].Int(r, 1),
 		})
 	}
 	m.call++
@@ -502,6 +513,32 @@ func (m *session) called(o Outcome) Action {
 		return m.begin(o.Ended)
 	}
 	return m.request(o.Ended + wait)
+}
+
+// made returns the calls that go into the history, and which tool each is of: the
+// answer's own, where it made some, else the recorded one. What a server could not
+// read again is mended: a call without a name of its own for it gets one, arguments
+// that were cut off are the recorded ones. A call of a tool that was never offered
+// has the result of the one that was expected.
+func (m *session) made(own []message.Call) (calls []message.Call, offers []int) {
+	offer := m.s.file.Tools.Offer
+	if len(own) == 0 {
+		own = []message.Call{{Name: offer[m.tool].Name}}
+	}
+	for i, c := range own {
+		at := slices.IndexFunc(offer, func(t ToolSpec) bool { return t.Name == c.Name })
+		if at < 0 {
+			at = m.tool
+		}
+		if c.ID == "" {
+			c.ID = fmt.Sprintf("call_%012x", random.Derive(m.answerSeed(uint64(1+m.call)), uint64(i))>>16)
+		}
+		if !json.Valid([]byte(c.Arguments)) {
+			c.Arguments = offer[at].Arguments
+		}
+		calls, offers = append(calls, c), append(offers, at)
+	}
+	return calls, offers
 }
 
 // over goes on after a turn that ended at a time: with the next turn, or with the
@@ -643,6 +680,9 @@ func (b *branch) Start(now int64) Action {
 	b.req = message.Request{Parts: b.parts, MaxTokens: b.output, Exact: b.exact, ReasoningEffort: b.effort}
 	return Action{Kind: Send, At: now, Request: &b.req, Session: b.session, Turn: b.turn, Workload: b.name}
 }
+
+// Foresee yields nothing: what comes after the branch is the session's.
+func (b *branch) Foresee(func(p *message.Part)) {}
 
 // Done ends the branch.
 func (b *branch) Done(_ int64, o Outcome) Action {

@@ -386,3 +386,98 @@ func TestLongSessionsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What a session foresees is what its next request brings, and asking changes
+// nothing.
+func TestForesee(t *testing.T) {
+	for _, name := range append(Names(), "tools") {
+		var f *File
+		var err error
+		if name == "tools" {
+			f, err = Read("t.yaml", []byte(`{name: t, prompt: {session: 900, turn: 20}, output: 30, session: {turns: 3, history: recorded},
+tools: {calls: 2, offer: [{name: a, result: 700}]}, media: [{kind: image, width: 9, height: 9, at: turn}]}`), nil)
+		} else {
+			f, err = Lookup(name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, other := NewSessions(1, f).User(0, 0).(*session), NewSessions(1, f).User(0, 0)
+		a, b := asked.Start(0), other.Start(0)
+		var foreseen []message.Part
+		new := 0
+		for range 60 {
+			if a.Kind != b.Kind || a.At != b.At || len(a.Branches) != len(b.Branches) {
+				t.Fatalf("%s: asking has changed what comes: %+v instead of %+v", name, a, b)
+			}
+			if a.Kind == Fork {
+				for i := range a.Branches { // whose outcomes the join looks at
+					x := a.Branches[i].Start(a.At)
+					b.Branches[i].Start(a.At)
+					o := Outcome{OutputTokens: int32(x.Request.MaxTokens), Ended: a.At}
+					a.Branches[i].Done(a.At, o)
+					b.Branches[i].Done(a.At, o)
+
+				}
+				a, b = asked.Done(a.At, Outcome{Ended: a.At}), other.Done(a.At, Outcome{Ended: a.At})
+				foreseen = nil // what branches find is known when they have
+				continue
+			}
+			if foreseen != nil {
+				for i := range a.Request.Parts {
+					p := &a.Request.Parts[i]
+					if p.Layer == message.LayerHistory {
+						continue
+					}
+					new++
+					if !slices.ContainsFunc(foreseen, func(q message.Part) bool { return same(p, &q) }) {
+						t.Fatalf("%s: session %d turn %d brings %+v, which was not foreseen", name, a.Session, a.Turn, *p)
+					}
+				}
+			}
+			foreseen = slices.Clone(a.Request.Parts)
+			asked.Foresee(func(p *message.Part) { foreseen = append(foreseen, *p) })
+			o := Outcome{OutputTokens: int32(a.Request.MaxTokens), Ended: a.At + 5}
+			a, b = asked.Done(a.At+5, o), other.Done(a.At+5, o)
+		}
+		if new == 0 && f.Fork == nil {
+			t.Errorf("%s: nothing was compared", name)
+		}
+	}
+}
+
+// What a server called is answered by that tool, and what it could not read again is
+// mended; where it called nothing, the recorded call stands in.
+func TestCallsAreAnswered(t *testing.T) {
+	f, err := Read("t.yaml", []byte(`{name: t, prompt: {turn: 20}, output: 30,
+tools: {tokens: 12, offer: [{name: a, arguments: '{"x": 1}', result: 7, delay: 1s}, {name: b, result: 9, delay: 2s}]}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(calls ...message.Call) (Action, []message.Part) {
+		m := NewSessions(4, f).Session(0, 0)
+		if a := m.Start(0); a.Request.ToolChoice != "auto" || len(a.Request.Tools) != 2 || a.Request.MaxTokens != 12 {
+			t.Fatalf("the first request is %+v", a.Request)
+		}
+		a := m.Done(10, Outcome{OutputTokens: 12, Calls: calls, Ended: 10, Text: "say"})
+		return a, a.Request.Parts[1:]
+	}
+	a, parts := told(message.Call{ID: "c9", Name: "b", Arguments: `{"y":2}`}, message.Call{Name: "a", Arguments: `{"x`})
+	if a.At != 10+2e9 || len(parts) != 3 || a.Request.ToolChoice != "" || a.Request.MaxTokens != 30 {
+		t.Fatalf("the answer is asked for by %+v at %d with %+v", a.Request, a.At, parts)
+	}
+	said, b, x := &parts[0], &parts[1], &parts[2]
+	if said.Role != message.Assistant || said.Text != "say" || len(said.Calls) != 2 || said.Calls[0] != (message.Call{ID: "c9", Name: "b", Arguments: `{"y":2}`}) || said.Calls[1].Arguments != `{"x": 1}` || said.Calls[1].ID == "" {
+		t.Errorf("the calls in the history are %+v", said)
+	}
+	if b.Role != message.Tool || b.CallID != "c9" || b.Tokens != 9 || x.CallID != said.Calls[1].ID || x.Tokens != 7 {
+		t.Errorf("the results are %+v and %+v", b, x)
+	}
+	_, parts = told()
+	if len(parts) != 2 || len(parts[0].Calls) != 1 || parts[0].Calls[0].Name == "" || parts[1].CallID != parts[0].Calls[0].ID {
+		t.Errorf("without a call of the server's the history is %+v", parts)
+	}
+	if _, again := told(); again[0].Calls[0] != parts[0].Calls[0] {
+		t.Error("the recorded call is another each time")
+	}
+}

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -8,8 +9,10 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"math"
 	"math/bits"
 
+	"plimsoll/internal/message"
 	"plimsoll/internal/random"
 )
 
@@ -22,6 +25,25 @@ const (
 	// AudioRate is the samples per second of a sound, which speech models expect.
 	AudioRate = 16_000
 )
+
+// AppendMedia appends the file of m in base64. Sizes are within the limits above,
+// which who describes media checks.
+func (r *Renderer) AppendMedia(dst []byte, m *message.Media) []byte {
+	var file []byte
+	var err error
+	switch {
+	case m.Kind == message.Audio:
+		file, err = AppendWAV(nil, m.Seed, max(1, int(math.Round(m.Seconds*1000))))
+	case m.PNG:
+		file, err = AppendPNG(nil, m.Seed, m.Width, m.Height)
+	default:
+		file, err = AppendJPEG(nil, m.Seed, m.Width, m.Height)
+	}
+	if err != nil {
+		panic("BUG: media passed validation: " + err.Error())
+	}
+	return base64.StdEncoding.AppendEncode(dst, file)
+}
 
 // appender is an io.Writer that appends.
 type appender struct{ b []byte }

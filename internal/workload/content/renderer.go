@@ -35,7 +35,7 @@ type Renderer struct {
 	Files *Files
 }
 
-var _ message.Renderer = (*Renderer)(nil)
+var _ message.MediaRenderer = (*Renderer)(nil)
 
 // Check reports whether a part may name generator name; the error names the
 // nearest known one, or what is wrong with the file.

@@ -81,6 +81,11 @@ func (r *Renderer) AppendText(dst []byte, p *message.Part) []byte {
 	return dst[:end]
 }
 
+// AppendMedia appends media as Inner does, which makes them where there are any.
+func (r *Renderer) AppendMedia(dst []byte, m *message.Media) []byte {
+	return r.Inner.(message.MediaRenderer).AppendMedia(dst, m)
+}
+
 // pieces returns the length of the first n words and punctuation marks of text.
 func pieces(text []byte, n int) int {
 	i := 0
