@@ -26,7 +26,7 @@ var floors = map[string]int{
 	"scenario": 1, "pace": 1, "stream": 1, "record": 1,
 	"dialect": 2, "workload": 2, "telemetry": 2, "stats": 2,
 	"load": 3, "twin": 3, "run": 3,
-	"align": 4, "diagnose": 5, "live": 6, "conduct": 7,
+	"align": 4, "diagnose": 5, "detail": 5, "live": 6, "conduct": 7,
 	"capacity": 8, "fleet": 8, "report": 8, "probe": 8,
 	"web": 9, "cli": 10,
 }

@@ -279,14 +279,11 @@ func (c *Collector) tokenFigures(g *group, window int64) Tokens {
 	if g.reasoningIn.n > 0 {
 		t.ReasoningPerS = known(float64(g.reasoningIn.sum) / s)
 	}
-	out, estimated := float64(g.outputIn.sum), 0.0
-	if g.eventsUncounted > 0 && c.events > 0 {
-		estimated = float64(g.eventsUncounted) * float64(c.tokens) / float64(c.events)
-		out += estimated
+	came := Arrived{
+		Tokens: g.outputIn.sum, Events: g.eventsUncounted, Bodies: g.bodiesUncounted, Any: g.started > 0 || g.outputIn.n > 0,
 	}
-	// A rate of 0 is a figure when nothing came; it is unknown when something
-	// came that nobody counted.
-	if g.bodiesUncounted == 0 && (g.eventsUncounted == 0 || c.events > 0) && (g.started > 0 || g.outputIn.n > 0 || g.eventsUncounted > 0) {
+	out, estimated, ok := came.total(c.tokens, c.events)
+	if ok {
 		t.OutputPerS = known(out / s)
 		if out > 0 {
 			t.EstimatedShare = known(estimated / out)

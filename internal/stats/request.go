@@ -109,12 +109,13 @@ func severalChoices(r *record.Request) bool {
 	return false
 }
 
-// tpotParts returns time and number of tokens whose quotient is tpot.
-func tpotParts(r *record.Request) (span int64, tokens int32, basis record.TPOTBasis) {
+// TPOTParts returns the time in ns and the number of tokens whose quotient is
+// TPOT, and what the number is based on: BasisNone when it is not known.
+func TPOTParts(r *record.Request) (span int64, tokens int32, basis record.TPOTBasis) {
 	return tpotOf(r, len(r.Events))
 }
 
-// tpotOf is tpotParts of a request with so many output events.
+// tpotOf is TPOTParts of a request with so many output events.
 func tpotOf(r *record.Request, events int) (span int64, tokens int32, basis record.TPOTBasis) {
 	span, ok := between(r.FirstToken, r.LastToken)
 	if !ok || !r.Streamed || r.StreamedTokens < 2 || events < 2 || severalChoices(r) {
@@ -136,7 +137,7 @@ func tpotOf(r *record.Request, events int) (span int64, tokens int32, basis reco
 // is not known below two streamed tokens, when one event brought all output,
 // and for several choices, whose tokens run side by side.
 func TPOT(r *record.Request) (ns float64, basis record.TPOTBasis, ok bool) {
-	span, tokens, basis := tpotParts(r)
+	span, tokens, basis := TPOTParts(r)
 	if basis == record.BasisNone {
 		return 0, basis, false
 	}

@@ -15,31 +15,12 @@ import (
 // sloMetric returns the figure that a limit on name is about, and whether it is
 // one from the schedule.
 func (c *Collector) sloMetric(name string) (m metric, fromSchedule, ok bool) {
-	switch name {
-	case "ttft":
-		if c.in.RateDriven {
-			return mTTFTFromSchedule, true, true
-		}
-		return mTTFT, false, true
-	case "e2e":
-		if c.in.RateDriven {
-			return mE2EFromSchedule, true, true
-		}
-		return mE2E, false, true
-	case "ttft_from_schedule":
-		return mTTFTFromSchedule, true, true
-	case "e2e_from_schedule":
-		return mE2EFromSchedule, true, true
-	case "ttfc":
-		return mTTFC, false, true
-	case "ttlt":
-		return mTTLT, false, true
-	case "tpot":
-		return mTPOT, false, true
-	case "itl":
-		return mITL, false, true
-	}
-	return 0, false, false
+	name, fromSchedule = LimitFigure(name, c.in.RateDriven)
+	m, ok = map[string]metric{
+		"ttft": mTTFT, "ttft_from_schedule": mTTFTFromSchedule, "ttfc": mTTFC, "ttlt": mTTLT,
+		"e2e": mE2E, "e2e_from_schedule": mE2EFromSchedule, "tpot": mTPOT, "itl": mITL,
+	}[name]
+	return m, fromSchedule, ok
 }
 
 // ParseStat reads the name of a statistic of a limit: mean, max, or a
@@ -89,31 +70,18 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 		var values []float64
 		var infinite, at int64
 		c.rows(p, func(k *chunk, i int, _ uint16) {
-			v, has := k.value(m, i)
-			if k.buffered[i] && (m == mTPOT || m == mITL) {
-				has = false // the spacing is a proxy's, not the server's
+			q := Judged{Status: k.status[i], Buffered: k.buffered[i]}
+			q.Value, q.Has = k.value(m, i)
+			if q.Status == record.Cancelled && !q.Has {
+				q.Waited, q.Waits = k.waited(i, m, fromSchedule)
 			}
-			over := false
-			switch k.status[i] {
-			case record.OK:
-				over = has && v > limit
-				if has {
-					values = append(values, v)
-				}
-			case record.Failed, record.Incomplete:
-				over = true
+			over, counted, endless := q.judge(m == mTPOT || m == mITL, limit)
+			if counted {
+				values = append(values, q.Value)
+			}
+			if endless {
 				infinite++
-			case record.Cancelled:
-				if has {
-					over = v > limit
-					values = append(values, v)
-				} else if waited, ok := k.waited(i, m, fromSchedule); ok && waited > limit {
-					over = true
-					infinite++
-				}
 			}
-			// Only an ok request can be good.
-			over = over || k.status[i] != record.OK
 			if n == 0 {
 				bad = append(bad, over)
 			} else {
@@ -122,9 +90,9 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 			at++
 		})
 		out := Limit{Metric: l.Metric, Stat: l.Stat, Limit: limit / perMS, FromSchedule: fromSchedule}
-		v := statOf(values, infinite, l.Stat)
+		v := StatOf(values, infinite, l.Stat)
 		if m == mITL {
-			v = pooledStat(f.group.itls, int64(len(values)), infinite, l.Stat)
+			v = PooledStat(f.group.itls, int64(len(values)), infinite, l.Stat)
 		}
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			out.Value, out.Met = known(v/perMS), v <= limit
@@ -160,9 +128,9 @@ func (k *chunk) waited(i int, m metric, fromSchedule bool) (float64, bool) {
 	return float64(end), ok
 }
 
-// statOf returns a statistic of values and of a number of infinite ones: NaN
+// StatOf returns a statistic of values and of a number of infinite ones: NaN
 // when there are none at all, +Inf when it is infinite. It sorts values.
-func statOf(values []float64, infinite int64, stat string) float64 {
+func StatOf(values []float64, infinite int64, stat string) float64 {
 	n := int64(len(values))
 	slices.Sort(values)
 	switch permille, err := ParseStat(stat); {
@@ -188,9 +156,9 @@ func statOf(values []float64, infinite int64, stat string) float64 {
 	return sum / float64(n)
 }
 
-// pooledStat is statOf for values pooled over requests; each infinite request
-// stands for as many values as the others have on average.
-func pooledStat(parts []*histogram.Histogram, requests, infinite int64, stat string) float64 {
+// PooledStat is StatOf for values pooled over requests; each infinite request
+// stands for as many values as the others have on average. Parts may be nil.
+func PooledStat(parts []*histogram.Histogram, requests, infinite int64, stat string) float64 {
 	var h histogram.Histogram
 	for _, p := range parts {
 		h.Merge(p)
