@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // version is the first byte of the binary form.
@@ -98,6 +99,60 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	}
 	*h = d
 	return nil
+}
+
+// MergeBinary adds the values of the histogram whose binary form b begins with, and
+// returns what follows it. It needs no memory for a second histogram. After an error
+// h is not to be used.
+func (h *Histogram) MergeBinary(b []byte) (rest []byte, err error) {
+	if len(b) == 0 || b[0] != version {
+		return nil, fmt.Errorf("merge histogram: %w: version is not %d", errMalformed, version)
+	}
+	b = b[1:]
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			err = fmt.Errorf("merge histogram: %w: it ends early", errMalformed)
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	n := next()
+	if n == 0 {
+		return b, err
+	}
+	sumHi, sumLo := next(), next()
+	low, high := next(), next()
+	if err != nil || low > high || high > math.MaxInt64 {
+		return nil, fmt.Errorf("merge histogram: %w: head", errMalformed)
+	}
+	last := index(int64(high))
+	if last >= len(h.counts) {
+		h.grow(last)
+	}
+	i := -1
+	for left := n; left > 0; {
+		var step, c uint64
+		if len(b) > 1 && b[0] < 0x80 && b[1] < 0x80 { // the usual case
+			step, c, b = uint64(b[0]), uint64(b[1]), b[2:]
+		} else {
+			step, c = next(), next()
+		}
+		if err != nil || step == 0 || step > uint64(last-i) || c == 0 || c > left {
+			return nil, fmt.Errorf("merge histogram: %w: bucket after %d", errMalformed, i)
+		}
+		i += int(step)
+		h.counts[i] += c
+		left -= c
+	}
+	h.n += n
+	var carry uint64
+	h.sumLo, carry = bits.Add64(h.sumLo, sumLo, 0)
+	h.sumHi, _ = bits.Add64(h.sumHi, sumHi, carry)
+	h.max = max(h.max, int64(high))
+	h.invMin = max(h.invMin, math.MaxInt64-int64(low))
+	return b, nil
 }
 
 // MarshalText returns the binary form in base64, for use inside JSON.

@@ -111,7 +111,7 @@ func (t *text) serverGroup(title string, g signal.Group) {
 		}
 		unit := d.Unit
 		if d.Kind == signal.Counter {
-			unit = rateUnit(d)
+			unit = d.RateUnit()
 		}
 		most := math.Abs(*v.Mean)
 		if v.Max != nil {
@@ -162,17 +162,6 @@ func (t *text) serverGroup(title string, g signal.Group) {
 			t.b.WriteString("    " + w + "\n")
 		}
 	}
-}
-
-// rateUnit is the unit of a counter's growth.
-func rateUnit(d *signal.Def) string {
-	switch {
-	case d.ID == signal.HostCPU || d.ID == signal.EngineCPU:
-		return "cores"
-	case d.Unit == "J":
-		return "W"
-	}
-	return d.Unit + "/s"
 }
 
 // energy writes what the accelerators used in the window.

@@ -152,7 +152,7 @@ func (t *Timeline) Courses() *Courses {
 					Values: t.values(t.courses[k])[skip:],
 				}
 				if stat == "rate" {
-					c.Unit = rateUnit(d)
+					c.Unit = d.RateUnit()
 				}
 				if k.Source == "" && k.Labels == "" {
 					whole = append(whole, c)
@@ -226,7 +226,7 @@ func (t *Timeline) JSON(w io.Writer) error {
 		if id, ok := signal.Lookup(k.Signal); ok {
 			unit := id.Def().Unit
 			if k.Stat == "rate" {
-				unit = rateUnit(id.Def())
+				unit = id.Def().RateUnit()
 			}
 			c.Unit = &unit
 		}

@@ -116,6 +116,11 @@ func newParquet(w io.Writer) *parquet.GenericWriter[row] {
 // openPart opens the part called name, which must be as it was written. rows is
 // the number of rows that it says to have, -1 when it says nothing.
 func openPart(name string) (f *os.File, pf *parquet.File, rows int64, err error) {
+	return openPartTo(name, false)
+}
+
+// openPartTo is openPart for a reader who wants single rows, or all of them.
+func openPartTo(name string, single bool) (f *os.File, pf *parquet.File, rows int64, err error) {
 	f, err = os.Open(name)
 	if err != nil {
 		return nil, nil, -1, err
@@ -132,7 +137,7 @@ func openPart(name string) (f *os.File, pf *parquet.File, rows int64, err error)
 	if rows, err = verify(f, size); err != nil {
 		return nil, nil, rows, err
 	}
-	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+	pf, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(!single), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
 	return f, pf, rows, err
 }
 

@@ -439,6 +439,20 @@ func (id ID) Def() *Def {
 	return &catalogue[id]
 }
 
+// RateUnit is the unit of how fast a counter grows, and of how many observations a
+// distribution takes in.
+func (d *Def) RateUnit() string {
+	switch {
+	case d.Kind == Distribution:
+		return "1/s"
+	case d.ID == HostCPU || d.ID == EngineCPU:
+		return "cores"
+	case d.Unit == "J":
+		return "W"
+	}
+	return d.Unit + "/s"
+}
+
 // Highest returns the name under which the highest of several instances stands beside
 // the mean of all, and an empty string where a signal has none: values that add up have
 // no mean, and sm_clock_max is a signal of its own, of which the highest is itself.

@@ -253,11 +253,7 @@ func (m *group) requests() Requests {
 	r.ByError = make(map[string]int64)
 	for i, n := range m.byError {
 		if n > 0 {
-			name := record.ErrorKind(i).String()
-			if name == "" {
-				name = "unknown"
-			}
-			r.ByError[name] = n
+			r.ByError[ErrorName(record.ErrorKind(i))] += n
 		}
 	}
 	return r

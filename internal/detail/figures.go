@@ -1,0 +1,518 @@
+package detail
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"plimsoll/internal/histogram"
+	"plimsoll/internal/record"
+	"plimsoll/internal/stats"
+)
+
+// perMS is the number of ns in a ms.
+const perMS = 1e6
+
+// latencies are the figures of Figures by name.
+var latencies = []figure{
+	figTTFT, figTTFC, figTPOT, figE2E, figTTFTFromSchedule, figE2EFromSchedule, figTTLT, figSendLag,
+}
+
+// window is a stretch of time of which figures are, of the step that it belongs to,
+// -1 for none. It is without bounds where the range covers the step's own window on
+// that side, so that its requests are in it whatever their time says.
+type window struct {
+	step     int
+	from, to int64
+	// low and high are from and to, or no bounds.
+	low, high int64
+}
+
+// windows are the parts of the steady windows in a range or, where it touches none,
+// the range.
+func windows(in *stats.Input, from, to int64) (out []window, steady bool) {
+	for i := range in.Steps {
+		s := &in.Steps[i]
+		a, b := max(from, s.Start), min(to, s.End)
+		if a > b || a == b && s.Start < s.End { // a step that never began counts as covered
+			continue
+		}
+		steady = steady || a < b
+		w := window{i, a, b, a, b}
+		if from <= s.Start {
+			w.low = math.MinInt64
+		}
+		if to >= s.End {
+			w.high = math.MaxInt64
+		}
+		out = append(out, w)
+	}
+	if steady {
+		return out, true
+	}
+	return []window{{-1, from, to, from, to}}, false
+}
+
+// The marks of the rows that figures are of.
+const (
+	markOut   = iota
+	markOther // in it, but not ok
+	markOK
+)
+
+// selection are the rows of a range.
+type selection struct {
+	*view
+	windows []window
+	byStep  []int32 // which window, by step; -1 for none
+	// first and last bound the rows, marks has one for each of them.
+	first, last int
+	marks       []uint8
+}
+
+// take returns the rows of windows.
+func (v *view) take(windows []window, steady bool) *selection {
+	s := &selection{view: v, windows: windows}
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
+	for i, w := range windows {
+		from, to = min(from, w.low), max(to, w.high)
+		if w.step >= 0 {
+			for len(s.byStep) <= w.step {
+				s.byStep = append(s.byStep, -1)
+			}
+			s.byStep[w.step] = int32(i)
+		}
+	}
+	s.first, s.last = v.rows(from, to)
+	if to == math.MaxInt64 {
+		s.last = v.columns.rows()
+	}
+	s.marks = make([]uint8, s.last-s.first)
+	for i := range s.marks {
+		row := s.first + i
+		w := &windows[0]
+		if steady {
+			step := int(v.step[row])
+			if v.phase(row) != record.Steady || step >= len(s.byStep) || s.byStep[step] < 0 {
+				continue
+			}
+			w = &windows[s.byStep[step]]
+		}
+		if t := v.scheduled[row]; t < w.low || t >= w.high {
+			continue
+		}
+		s.marks[i] = markOther
+		if v.status(row) == record.OK {
+			s.marks[i] = markOK
+		}
+	}
+	return s
+}
+
+// each calls do with the rows that have a figure, ascending by it.
+func (s *Store) each(sel *selection, f figure, do func(row int, v float64, mark uint8)) {
+	if order := s.order(sel.view, f); order != nil {
+		for _, row := range order {
+			i := int(row) - sel.first
+			if uint(i) >= uint(len(sel.marks)) || sel.marks[i] == markOut {
+				continue
+			}
+			v, _ := sel.value(int(row), f)
+			do(int(row), v, sel.marks[i])
+		}
+		return
+	}
+	type entry struct {
+		v   float64
+		row int32
+	}
+	var list []entry
+	for i, mark := range sel.marks {
+		if mark == markOut {
+			continue
+		}
+		if v, ok := sel.value(sel.first+i, f); ok {
+			list = append(list, entry{v, int32(sel.first + i)})
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.v, b.v), cmp.Compare(a.row, b.row)) })
+	for _, e := range list {
+		do(int(e.row), e.v, sel.marks[int(e.row)-sel.first])
+	}
+}
+
+// order returns the rows that have a figure, ascending by it; nil while rows are
+// still added.
+func (s *Store) order(v *view, f figure) []uint32 {
+	if !v.sorted {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.orders[f] == nil {
+		s.orders[f] = v.ascending(f)
+	}
+	return s.orders[f]
+}
+
+// ascending sorts the rows that have a figure by it.
+func (c *columns) ascending(f figure) []uint32 {
+	out := make([]uint32, 0, c.rows())
+	values := make([]float64, c.rows())
+	for row := range c.rows() {
+		if v, ok := c.value(row, f); ok {
+			values[row] = v
+			out = append(out, uint32(row))
+		}
+	}
+	slices.SortFunc(out, func(a, b uint32) int {
+		switch x, y := values[a], values[b]; {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	return out
+}
+
+// Figures returns the figures of the requests scheduled in [from, to) ns, by the
+// definitions of a summary: over whole steady windows they are those of the run's
+// summary, to the digit. A range without length is the whole run. Inter-token
+// latencies and token rates are of whole cells of the grid, which is cut at the ends
+// of the steady windows.
+func (s *Store) Figures(from, to int64) Figures {
+	s.mu.RLock()
+	first, last := s.span()
+	s.mu.RUnlock()
+	if to <= 0 && from <= 0 || to <= from {
+		from, to = first, max(last, first+1)
+	}
+	v := s.view()
+	ws, steady := windows(&v.input, from, to)
+	sel := v.take(ws, steady)
+	out := Figures{
+		From: ToMs(from), To: ToMs(to), Steady: steady,
+		Requests: stats.Requests{ByError: map[string]int64{}}, Latency: make(map[string]*Stat), SLO: []LimitFigure{}, Workloads: make(map[string]WorkloadFigure),
+	}
+	var length int64
+	for _, w := range ws {
+		length += w.to - w.from
+	}
+	out.WindowS = float64(length) / 1e9
+	own := sel.count(&out, len(v.workloads))
+	started, completed := sel.during(len(v.workloads))
+	total := int64(0)
+	for _, n := range started {
+		total += n
+	}
+	if length > 0 {
+		out.OfferedRPS = known(float64(out.Requests.Scheduled) / out.WindowS)
+		out.AchievedRPS = known(float64(total) / out.WindowS)
+		out.CompletedRPS = known(float64(completed) / out.WindowS)
+	}
+	s.latency(sel, &out, own)
+	s.rates(&out, ws, own, started)
+	s.judge(sel, &out)
+	for w, name := range v.workloads {
+		if o := &own[w]; o.Requests > 0 {
+			out.Workloads[name] = o.WorkloadFigure
+		}
+	}
+	return out
+}
+
+func known(v float64) *float64 { return &v }
+
+// share is what is worked out of one workload.
+type share struct {
+	WorkloadFigure
+	ok int64
+}
+
+// count counts the requests and their tokens.
+func (s *selection) count(out *Figures, workloads int) []share {
+	own := make([]share, workloads)
+	var kinds [256]int64
+	add := func(to **int64, v int32) {
+		if v < 0 {
+			return
+		}
+		if *to == nil {
+			*to = new(int64)
+		}
+		**to += int64(v)
+	}
+	r := &out.Requests
+	for i, mark := range s.marks {
+		if mark == markOut {
+			continue
+		}
+		row := s.first + i
+		o := &own[s.workload[row]]
+		r.Scheduled++
+		o.Requests++
+		if s.kind[row]&kindSent != 0 {
+			r.Sent++
+		}
+		switch s.status(row) {
+		case record.OK:
+			r.OK++
+			o.ok++
+		case record.Failed:
+			r.Error++
+			o.Errors++
+			kinds[s.err[row]]++
+		case record.Cancelled:
+			r.Cancelled++
+		case record.Incomplete:
+			r.Incomplete++
+		}
+		add(&out.Tokens.Prompt, s.prompt[row])
+		add(&out.Tokens.Cached, s.cached[row])
+		add(&out.Tokens.Output, s.output[row])
+	}
+	for i, n := range kinds {
+		if n > 0 {
+			r.ByError[stats.ErrorName(record.ErrorKind(i))] += n
+		}
+	}
+	return own
+}
+
+// during counts the requests that started, by workload, and those that ended well, inside the
+// windows, whenever they were scheduled.
+func (s *selection) during(workloads int) (started []int64, completed int64) {
+	started = make([]int64, workloads)
+	for _, w := range s.windows {
+		first, last := s.rows(w.from-s.longest, w.to)
+		for row := first; row < last; row++ {
+			delay, ok := s.durations[colDelay].get(row)
+			start := s.scheduled[row] + delay
+			if !ok || start >= w.to {
+				continue
+			}
+			if start >= w.from {
+				started[s.workload[row]]++
+			}
+			if s.status(row) != record.OK {
+				continue
+			}
+			if end, ok := s.end(row); ok && end >= w.from && end < w.to {
+				completed++
+			}
+		}
+	}
+	return started, completed
+}
+
+// latency fills in the distributions.
+func (s *Store) latency(sel *selection, out *Figures, own []share) {
+	var values stats.Sorted
+	for _, f := range latencies {
+		out.Latency[figureNames[f]] = nil
+		if f == figSendLag && sel.input.Virtual {
+			continue // nobody sent anything
+		}
+		values.Reset(len(sel.marks))
+		per := make([]*stats.Sorted, len(own))
+		s.each(sel, f, func(row int, v float64, mark uint8) {
+			if mark != markOK && f != figSendLag {
+				return
+			}
+			values.Append(v)
+			if len(own) > 1 && (f == figTTFT || f == figTPOT) {
+				p := &per[sel.workload[row]]
+				if *p == nil {
+					*p = new(stats.Sorted)
+				}
+				(*p).Append(v)
+			}
+		})
+		if values.Len() == 0 {
+			continue
+		}
+		d := values.Dist(perMS)
+		out.Latency[figureNames[f]] = statOf(d)
+		if f != figTTFT && f != figTPOT {
+			continue
+		}
+		for w := range own {
+			p95 := d.P95
+			if len(own) > 1 {
+				if per[w] == nil {
+					continue
+				}
+				p95 = per[w].Dist(perMS).P95
+			}
+			if f == figTTFT {
+				own[w].TTFTP95 = p95
+			} else {
+				own[w].TPOTP95 = p95
+			}
+		}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var h histogram.Histogram
+	for _, w := range sel.windows {
+		s.gapsWithin(&h, -1, w.from, w.to, true)
+	}
+	out.Latency[itl] = nil
+	if h.Count() > 0 {
+		out.Latency[itl] = statOf(stats.DistOfHistogram(&h, perMS))
+	}
+}
+
+func statOf(d *stats.Dist) *Stat {
+	return &Stat{Count: d.Count, Mean: d.Mean, Min: d.Min, P50: d.P50, P75: d.P75, P90: d.P90, P95: d.P95, P99: d.P99, Max: d.Max}
+}
+
+// gapsWithin adds the times between tokens of requests filed under cells that lie
+// whole in [from, to), those of buffered streams only where they are wanted.
+func (s *Store) gapsWithin(h *histogram.Histogram, workload int, from, to int64, buffered bool) {
+	first, last, length := s.grid.within(from, to)
+	if length == 0 {
+		return
+	}
+	for w := range s.gaps {
+		if workload >= 0 && w/2 != workload || !buffered && w%2 == 1 {
+			continue
+		}
+		cells := s.gaps[w]
+		for _, c := range cells[min(first, len(cells)):min(last, len(cells))] {
+			mergeAll(h, c)
+		}
+	}
+	for _, u := range s.unsettled {
+		if u.scheduled >= from && u.scheduled < to && (workload < 0 || u.of/2 == workload) && (buffered || u.of%2 == 0) {
+			mergeAll(h, u.gaps)
+		}
+	}
+}
+
+// rates fills in tokens per second.
+func (s *Store) rates(out *Figures, ws []window, own []share, started []int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all cell
+	var length int64
+	each := make([]cell, len(own))
+	for _, w := range ws {
+		first, last, l := s.grid.within(w.from, w.to)
+		length += l
+		for i := range s.cells {
+			if l == 0 || i >= len(each) {
+				continue
+			}
+			cells := s.cells[i]
+			for j := min(first, len(cells)); j < min(last, len(cells)); j++ {
+				each[i].merge(&cells[j])
+			}
+		}
+	}
+	for i := range each {
+		all.merge(&each[i])
+	}
+	out.TokenWindowS = float64(length) / 1e9
+	perS := func(c *cell, started int64) *float64 {
+		came := stats.Arrived{Tokens: c.tokens, Events: int64(c.events), Bodies: int64(c.bodies), Any: started > 0 || c.outputs > 0}
+		return came.PerS(out.TokenWindowS, s.tokens, s.events)
+	}
+	total := int64(0)
+	for i := range own {
+		total += started[i]
+		own[i].OutputPerS = perS(&each[i], started[i])
+	}
+	out.Tokens.OutputPerS = perS(&all, total)
+	if all.prompts > 0 && length > 0 {
+		out.Tokens.PromptPerS = known(float64(all.prompt) / out.TokenWindowS)
+	}
+}
+
+// judge holds the limits against the requests, by the rules of a summary. Over several
+// steps a limit has its worst step, as there.
+func (s *Store) judge(sel *selection, out *Figures) {
+	limits := sel.input.Limits
+	if len(limits) == 0 {
+		return
+	}
+	bad := make([]bool, len(sel.marks))
+	byStep := make([][]LimitFigure, len(sel.windows))
+	for _, l := range limits {
+		name, fromSchedule := stats.LimitFigure(l.Metric, sel.input.RateDriven)
+		f, ok := figureOf(name)
+		if l.Metric == itl {
+			f, ok = figMeanITL, true
+		}
+		if !ok {
+			panic("BUG: a limit on " + l.Metric + " passed validation")
+		}
+		values := make([][]float64, len(sel.windows))
+		infinite := make([]int64, len(sel.windows))
+		for i, mark := range sel.marks {
+			if mark == markOut {
+				continue
+			}
+			row := sel.first + i
+			w := 0
+			if sel.byStep != nil {
+				w = int(sel.byStep[sel.step[row]])
+			}
+			q := stats.Judged{Status: sel.status(row), Buffered: record.Flags(sel.flags[row])&record.BufferedStream != 0}
+			q.Value, q.Has = sel.known(row, f)
+			if q.Status == record.Cancelled && !q.Has {
+				of := figE2E
+				if fromSchedule {
+					of = figE2EFromSchedule
+				}
+				q.Waited, q.Waits = sel.value(row, of)
+			}
+			over, counted, endless := q.Judge(l.Metric, float64(l.Value))
+			bad[i] = bad[i] || over
+			if counted {
+				values[w] = append(values[w], q.Value)
+			}
+			if endless {
+				infinite[w]++
+			}
+		}
+		for w := range sel.windows {
+			v := stats.StatOf(values[w], infinite[w], l.Stat)
+			if l.Metric == itl {
+				h := new(histogram.Histogram)
+				s.mu.RLock()
+				s.gapsWithin(h, -1, sel.windows[w].from, sel.windows[w].to, false)
+				s.mu.RUnlock()
+				v = stats.PooledStat([]*histogram.Histogram{h}, int64(len(values[w])), infinite[w], l.Stat)
+			}
+			x := LimitFigure{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / perMS, Met: new(bool)}
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				x.Value, *x.Met = known(v/perMS), v <= float64(l.Value)
+			}
+			byStep[w] = append(byStep[w], x)
+		}
+	}
+	for i := range limits {
+		worst := byStep[0][i]
+		for _, step := range byStep[1:] {
+			if l := step[i]; l.Value == nil || worst.Value != nil && *l.Value > *worst.Value {
+				worst = l
+			}
+		}
+		out.SLO = append(out.SLO, worst)
+	}
+	good := int64(0)
+	for i, mark := range sel.marks {
+		if mark != markOut && !bad[i] {
+			good++
+		}
+	}
+	if out.WindowS > 0 {
+		out.GoodputRPS = known(float64(good) / out.WindowS)
+	}
+	if n := out.Requests.Scheduled; n > 0 {
+		out.Attainment = known(float64(good) / float64(n))
+	}
+}
