@@ -21,8 +21,38 @@ CONCURRENT = $(shell grep -lrE '^[[:space:]]+go [a-zA-Z]|"sync' --include='*.go'
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The front end: built anew when a file of it is newer than what was built.
+DIST := internal/assets/files/dist/index.html
+WEB  := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
+NODE := 20.19
+# PANEL=panel lets dist go on without a front end, where there is no Node.js.
+PANEL ?= web
+# have-node says why there is no Node.js that can build the front end.
+have-node = command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js and npm are missing"; false; }; \
+	printf '%s\n' $(NODE) "$$(node --version | tr -d v)" | sort -VC || { echo "Node.js $$(node --version) is too old"; false; }
+
+.PHONY: web
+web: $(DIST) ## the front end, from web/ into the binary's files; needs Node.js 20.19 or later
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@why="$$($(have-node))" || { echo "make web: $$why; the front end needs Node.js $(NODE) or later (https://nodejs.org); without it go build ./cmd/plimsoll makes a binary whose panel is missing" >&2; exit 1; }
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(DIST): web/node_modules/.package-lock.json $(filter-out web/package.json web/package-lock.json,$(WEB))
+	cd web && npm run build
+	@touch $@
+
+.PHONY: panel
+panel: # the front end where it can be built; without it the binary says so
+	@if why="$$($(have-node))"; then $(MAKE) web; else echo "skip  web: $$why: this binary has no panel (Node.js $(NODE) or later builds it)"; fi
+
+.PHONY: web-test
+web-test: web/node_modules/.package-lock.json ## types and tests of the front end
+	cd web && npm run check && npm test
+
 .PHONY: build
-build: ## the binary, bin/plimsoll
+build: panel ## the binary, bin/plimsoll, with the front end where there is Node.js
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/plimsoll ./cmd/plimsoll
 	@echo "built bin/plimsoll; try: bin/plimsoll demo"
 
@@ -32,7 +62,7 @@ demo: build ## the main job against a simulated server: about a minute, no netwo
 	bin/plimsoll demo || test $$? -eq 4
 
 .PHONY: test
-test: unit integration ## unit and integration tests
+test: panel unit integration ## unit and integration tests
 
 .PHONY: unit
 unit: ## every package's tests, the rules of the house too
@@ -56,6 +86,10 @@ vocabularies: ## tokenizers of five model families for the comparison with the r
 twin-accuracy: ## the twin against a table of measurements: make twin-accuracy ROWS=file.csv
 	@test -n "$(ROWS)" || { echo "make twin-accuracy ROWS=file.csv (columns: see docs/twin-model.md)" >&2; exit 1; }
 	@CGO_ENABLED=0 $(GO) run ./test/accuracy $(ROWS)
+
+.PHONY: browser
+browser: panel ## the panel in a real browser: Debian's chromium, installed when it is missing; screenshots in .screenshots
+	@CGO_ENABLED=0 PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 9m -count=1 $(TESTFLAGS) ./test/browser
 
 .PHONY: slow
 slow: ## the slow part of the process tests: thousands of streams, a full disk
@@ -120,7 +154,7 @@ bench: ## every benchmark for BENCHTIME (200ms); the budgets themselves are test
 	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 15m ./internal/...
 
 .PHONY: dist
-dist: ## release binaries for linux and darwin, with checksums, in dist/
+dist: $(PANEL) ## release binaries for linux and darwin, with checksums, in dist/
 	rm -rf dist && mkdir -p dist
 	@for p in $(PLATFORMS); do \
 		echo "dist/plimsoll-$${p%/*}-$${p#*/}"; \
@@ -131,4 +165,4 @@ dist: ## release binaries for linux and darwin, with checksums, in dist/
 
 .PHONY: clean
 clean: ## remove what was built here; keeps .engines
-	rm -rf bin dist .tools
+	rm -rf bin dist .tools .screenshots internal/assets/files/dist
