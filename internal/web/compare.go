@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"plimsoll/internal/detail"
 	"plimsoll/internal/stats"
 )
 
@@ -122,7 +123,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 		return p
 	}
 	var sums []*stats.Summary
-	runs := []RunRow{}
+	runs := []detail.RunRow{}
 	for _, id := range ids {
 		saved, err := s.openRun(id)
 		if err != nil {

@@ -18,39 +18,12 @@ import (
 	"time"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/detail"
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 )
-
-// RunRow is one run in the list.
-type RunRow struct {
-	ID      string    `json:"id"`
-	Name    string    `json:"name"`
-	Started string    `json:"started"` // RFC 3339, UTC
-	State   run.State `json:"state"`
-	// Live is true while the run is under way in this process.
-	Live      bool              `json:"live"`
-	DurationS *float64          `json:"duration_s"`
-	Verdict   *stats.Verdict    `json:"verdict"`
-	Model     string            `json:"model"`
-	Target    string            `json:"target"`
-	Workloads []string          `json:"workloads"`
-	Load      string            `json:"load"`
-	Tags      map[string]string `json:"tags"`
-	Note      string            `json:"note"`
-
-	Requests   *int64   `json:"requests"`
-	Errors     *int64   `json:"errors"`
-	ErrorShare *float64 `json:"error_share"`
-	TTFTP95    *float64 `json:"ttft_p95_ms"`
-	TPOTP95    *float64 `json:"tpot_p95_ms"`
-	E2EP95     *float64 `json:"e2e_p95_ms"`
-	OutputPerS *float64 `json:"output_per_s"`
-	GoodputRPS *float64 `json:"goodput_rps"`
-	SLOMet     *bool    `json:"slo_met"`
-}
 
 // idForm is what the name of a run's folder may be: what run.FileName makes, which
 // leads nowhere else and is no hidden file.
@@ -141,7 +114,7 @@ type rowCache struct {
 
 type cachedRow struct {
 	stamp string
-	row   RunRow
+	row   detail.RunRow
 }
 
 // stamp tells versions of a run's small files apart; "" when it is no run.
@@ -162,7 +135,7 @@ func (s *Server) stamp(id string) string {
 }
 
 // runRows are all runs, newest first.
-func (s *Server) runRows() ([]RunRow, error) {
+func (s *Server) runRows() ([]detail.RunRow, error) {
 	d, err := s.root.Open(".")
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
@@ -178,7 +151,7 @@ func (s *Server) runRows() ([]RunRow, error) {
 			ids = append(ids, e.Name())
 		}
 	}
-	rows := make([]*RunRow, len(ids))
+	rows := make([]*detail.RunRow, len(ids))
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range min(runtime.GOMAXPROCS(0), 8) {
@@ -194,13 +167,13 @@ func (s *Server) runRows() ([]RunRow, error) {
 	close(next)
 	wg.Wait()
 	s.rows.keep(ids)
-	out := make([]RunRow, 0, len(rows))
+	out := make([]detail.RunRow, 0, len(rows))
 	for _, r := range rows {
 		if r != nil {
 			out = append(out, *r)
 		}
 	}
-	slices.SortFunc(out, func(a, b RunRow) int {
+	slices.SortFunc(out, func(a, b detail.RunRow) int {
 		return cmp.Or(strings.Compare(b.Started, a.Started), strings.Compare(b.ID, a.ID))
 	})
 	return out, nil
@@ -223,7 +196,7 @@ func (c *rowCache) keep(ids []string) {
 }
 
 // row is one run, nil when it is none or cannot be read.
-func (s *Server) row(id string) *RunRow {
+func (s *Server) row(id string) *detail.RunRow {
 	stamp := s.stamp(id)
 	if stamp == "" {
 		return nil
@@ -251,11 +224,11 @@ func (s *Server) row(id string) *RunRow {
 }
 
 // makeRow is the row of a run with its summary, nil for none.
-func (s *Server) makeRow(r *run.Run, summary *stats.Summary) RunRow {
+func (s *Server) makeRow(r *run.Run, summary *stats.Summary) detail.RunRow {
 	info := r.Info()
 	id := filepath.Base(r.Dir())
-	row := RunRow{
-		ID: id, Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: info.State,
+	row := detail.RunRow{
+		ID: id, Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: string(info.State),
 		Workloads: []string{}, Tags: map[string]string{}, Live: s.isLive(id),
 	}
 	for k, v := range info.Tags {
@@ -280,10 +253,11 @@ func (s *Server) makeRow(r *run.Run, summary *stats.Summary) RunRow {
 		row.DurationS = &d
 	}
 	if info.Verdict != "" {
-		row.Verdict = &info.Verdict
+		verdict := string(info.Verdict)
+		row.Verdict = &verdict
 	}
 	if summary != nil {
-		row.figures(summary)
+		addFigures(&row, summary)
 	}
 	n := s.readNotes(id)
 	if n.Name != "" {
@@ -300,9 +274,9 @@ func (s *Server) makeRow(r *run.Run, summary *stats.Summary) RunRow {
 	return row
 }
 
-// figures fills in what a summary says.
-func (row *RunRow) figures(s *stats.Summary) {
-	verdict := s.Run.Verdict
+// addFigures fills in what a summary says.
+func addFigures(row *detail.RunRow, s *stats.Summary) {
+	verdict := string(s.Run.Verdict)
 	row.Verdict, row.DurationS = &verdict, s.Run.DurationS
 	q := &s.Requests
 	row.Requests, row.Errors = &q.Scheduled, &q.Error

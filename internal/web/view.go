@@ -1,18 +1,427 @@
 package web
 
-import "net/http"
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
-// storeCache holds what was opened last.
-type storeCache struct{}
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/detail"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
+)
 
-func (c *storeCache) forget(string) {}
+// storeCache keeps the runs that were looked at last open.
+type storeCache struct {
+	mu   sync.Mutex
+	list []*opened // the one used last is the last
+}
+
+// opened is a run on disk that is looked at.
+type opened struct {
+	id, stamp string
+	requests  int // guarded by the cache; 0 until it is open
+
+	once  sync.Once // guards what follows
+	saved *run.Run
+	store *detail.Store
+	// summary is that on disk, or one made of the records; nil when that cannot be.
+	summary *stats.Summary
+	err     error
+}
+
+// The runs that are kept open: at most so many, and of so many requests in all.
+const (
+	maxStores = 8
+	maxStored = 4_000_000
+)
+
+// openTime bounds how long an answer may take that has to open a run first: its
+// details are made of the records when there are none yet.
+const openTime = 3 * time.Minute
+
+// open returns a run on disk, opened anew when its files have changed.
+func (s *Server) open(w http.ResponseWriter, id string) (*opened, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	stamp := s.stamp(id)
+	if stamp == "" {
+		return nil, noRun(id)
+	}
+	if fi, err := s.root.Lstat(id + "/requests"); err == nil {
+		stamp += fi.ModTime().String() // a run of another process goes on
+	}
+	o := s.stores.use(id, stamp)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(openTime)) // fails in tests
+	o.once.Do(func() { o.err = s.fill(o) })
+	if o.err != nil {
+		s.stores.drop(o)
+		return nil, o.err
+	}
+	s.stores.settle(o)
+	return o, nil
+}
+
+// fill reads what an opened run needs.
+func (s *Server) fill(o *opened) error {
+	var err error
+	if o.saved, err = s.openRun(o.id); err != nil {
+		return err
+	}
+	if o.summary, err = o.saved.Summary(); err != nil {
+		o.summary, _, _ = conduct.Remake(o.saved) // nil: a run without figures
+	}
+	o.store, err = detail.Open(o.saved, conduct.Timeline(o.saved))
+	return err
+}
+
+// use returns the entry of a run, a new one when there is none of that stamp.
+func (c *storeCache) use(id, stamp string) *opened {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := &opened{id: id, stamp: stamp}
+	if i := slices.IndexFunc(c.list, func(x *opened) bool { return x.id == id }); i >= 0 {
+		if c.list[i].stamp == stamp {
+			o = c.list[i]
+		}
+		c.list = slices.Delete(c.list, i, i+1)
+	}
+	c.list = append(c.list, o)
+	return o
+}
+
+// settle counts what an opened run holds and closes those that were looked at
+// longest ago.
+func (c *storeCache) settle(o *opened) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.requests = o.store.Len()
+	n, kept := 0, 0
+	for kept < len(c.list) {
+		n += c.list[len(c.list)-1-kept].requests
+		if kept > 0 && (kept == maxStores || n > maxStored) {
+			break
+		}
+		kept++
+	}
+	c.list = slices.Delete(c.list, 0, len(c.list)-kept)
+}
+
+// drop takes an entry out of the cache.
+func (c *storeCache) drop(o *opened) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = slices.DeleteFunc(c.list, func(x *opened) bool { return x == o })
+}
+
+// forget takes a run out of the cache.
+func (c *storeCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = slices.DeleteFunc(c.list, func(x *opened) bool { return x.id == id })
+}
+
+// store returns what is known of a run: of one under way here as far as it has come.
+func (s *Server) store(w http.ResponseWriter, id string) (*detail.Store, error) {
+	o, err := s.open(w, id)
+	if err != nil {
+		return nil, err
+	}
+	return o.store, nil
+}
 
 func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
-	saved, err := s.openRun(r.PathValue("id"))
+	id := r.PathValue("id")
+	o, err := s.open(w, id)
 	if err != nil {
 		return err
 	}
-	sum := summaryOf(saved)
-	text, _ := saved.Scenario() // a run without one can be looked at
-	return writeJSON(w, http.StatusOK, map[string]any{"run": s.makeRow(saved, sum), "summary": sum, "scenario": string(text)})
+	return writeJSON(w, http.StatusOK, s.doc(o))
+}
+
+// doc is what the panel needs of a run on disk beside its lanes.
+func (s *Server) doc(o *opened) *detail.RunDoc {
+	from, to := o.store.Span()
+	text, _ := o.saved.Scenario() // a run without one can be looked at
+	out := &detail.RunDoc{
+		Run: s.makeRow(o.saved, o.summary), Summary: o.summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
+		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: o.store.Workloads(), Marks: []detail.Mark{},
+		Missing: []detail.Missing{}, Scenario: string(text),
+	}
+	if in, err := o.saved.Input(); err == nil {
+		out.Phases, out.SLO = phases(&in, to), limits(in.Limits)
+		if n := len(in.Steps); n > 0 {
+			planned := detail.ToMs(in.Steps[n-1].End)
+			out.PlannedMs = &planned
+		}
+	}
+	return out
+}
+
+// phases are the stretches of a run that ended at end.
+func phases(in *stats.Input, end int64) []detail.Phase {
+	out := []detail.Phase{}
+	at := int64(0)
+	add := func(name string, step int, from, to int64) {
+		if to > from {
+			until := detail.ToMs(to)
+			out = append(out, detail.Phase{Name: name, Step: step, From: detail.ToMs(from), To: &until})
+		}
+	}
+	for i, st := range in.Steps {
+		add("warmup", i, at, st.Start)
+		add("steady", i, st.Start, st.End)
+		at = st.End
+	}
+	add("drain", max(len(in.Steps)-1, 0), at, end)
+	return out
+}
+
+// limits are the service levels that a user named.
+func limits(list []scenario.Limit) []detail.SLO {
+	out := []detail.SLO{}
+	for _, l := range list {
+		out = append(out, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / float64(time.Millisecond), Text: l.String()})
+	}
+	return out
+}
+
+func (s *Server) getSeries(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	out := struct {
+		Series  []detail.Series  `json:"series"`
+		Missing []detail.Missing `json:"missing"`
+	}{}
+	o, err := s.open(w, id)
+	if err != nil {
+		return err
+	}
+	out.Series, out.Missing = o.store.Series(), []detail.Missing{}
+	if out.Series == nil {
+		out.Series = []detail.Series{}
+	}
+	return writeJSON(w, http.StatusOK, &out)
+}
+
+// asked are the parameters of a question about a run.
+type asked struct {
+	url.Values
+	err error // the first
+}
+
+func ask(r *http.Request) *asked { return &asked{Values: r.URL.Query()} }
+
+// ms returns a time in ms as ns, other when it is not given.
+func (a *asked) ms(name string, other int64) int64 {
+	v := a.float(name, math.NaN())
+	if math.IsNaN(v) {
+		return other
+	}
+	return detail.Ms(v).NS()
+}
+
+// float returns a number, other when it is not given.
+func (a *asked) float(name string, other float64) float64 {
+	text := a.Get(name)
+	if text == "" {
+		return other
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || math.Abs(v) > 1e12 {
+		a.fail(wrong(name, "%q: want a number of at most 1e12", text))
+		return other
+	}
+	return v
+}
+
+// number returns a whole number between low and high, other when it is not given.
+func (a *asked) number(name string, other, low, high int) int {
+	text := a.Get(name)
+	if text == "" {
+		return other
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		a.fail(wrong(name, "%q: want a whole number from %d to %d", text, low, high))
+		return other
+	}
+	return n
+}
+
+func (a *asked) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// The bounds of what may be asked for at once.
+const (
+	maxPointsAsked = 4000
+	maxSeriesAsked = 400
+	maxRowsAsked   = 1000
+	maxPixels      = 8000
+)
+
+// span returns the range that is asked for; without one it has no length, which is
+// the whole run.
+func (a *asked) span() (from, to int64) {
+	from, to = a.ms("from", 0), a.ms("to", 0)
+	if to < from {
+		a.fail(wrong("to", "%g is before from", detail.ToMs(to)))
+	}
+	return from, to
+}
+
+func (s *Server) getData(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	from, to := q.span()
+	points := q.number("points", 600, 1, maxPointsAsked)
+	var ids []int
+	if list := q.Get("series"); list != "" {
+		for text := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 0 || len(ids) == maxSeriesAsked {
+				return wrong("series", "%q: want at most %d numbers of series, with commas", list, maxSeriesAsked)
+			}
+			ids = append(ids, n)
+		}
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Data(ids, from, to, points), nil })
+}
+
+// answer asks a store, when the question is right, and writes what it says.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *asked, of func(*detail.Store) (any, error)) error {
+	if q.err != nil {
+		return q.err
+	}
+	st, err := s.store(w, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	v, err := of(st)
+	if err != nil {
+		return queryProblem(err)
+	}
+	return writeJSON(w, http.StatusOK, v)
+}
+
+// queryProblem is what is wrong with a question.
+func queryProblem(err error) error {
+	if e, ok := errors.AsType[*detail.FilterError](err); ok {
+		return &Problem{Status: http.StatusBadRequest, Field: "filter", Text: e.Text, Fix: e.Fix, Errors: []ScenarioError{{Line: 1, Column: e.At + 1, Field: "filter", Text: e.Text, Fix: e.Fix}}}
+	}
+	if e, ok := errors.AsType[*detail.QueryError](err); ok {
+		return &Problem{Status: http.StatusBadRequest, Field: e.Field, Text: e.Text, Fix: e.Fix}
+	}
+	if errors.Is(err, detail.ErrNoRequest) {
+		return &Problem{Status: http.StatusNotFound, Field: "n", Text: err.Error()}
+	}
+	return err
+}
+
+func (s *Server) getBands(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	from, to := q.span()
+	points := q.number("points", 600, 1, maxPointsAsked)
+	figures := detail.BandFigures()
+	if list := q.Get("figure"); list != "" {
+		figures = nil
+		for name := range strings.SplitSeq(list, ",") {
+			if !slices.Contains(detail.BandFigures(), name) {
+				p := wrong("figure", "there is no figure %q", name)
+				p.Fix = "some of " + strings.Join(detail.BandFigures(), ", ")
+				return p
+			}
+			figures = append(figures, name)
+		}
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Bands(figures, q.Get("workload"), from, to, points), nil })
+}
+
+func (s *Server) getHeat(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	from, to := q.span()
+	columns := q.number("columns", 300, 1, maxPointsAsked)
+	figure := q.Get("figure")
+	if figure == "" {
+		figure = "ttft"
+	}
+	if !slices.Contains(detail.BandFigures(), figure) {
+		p := wrong("figure", "there is no figure %q", figure)
+		p.Fix = "one of " + strings.Join(detail.BandFigures(), ", ")
+		return p
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Heat(figure, q.Get("workload"), from, to, columns), nil })
+}
+
+func (s *Server) getEnvelope(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	from, to := q.span()
+	points := q.number("points", 600, 1, maxPointsAsked)
+	signal, stat := q.Get("signal"), q.Get("stat")
+	if signal == "" {
+		return wrong("signal", "want the name of a signal")
+	}
+	if stat == "" {
+		stat = "value"
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Envelope(signal, stat, from, to, points), nil })
+}
+
+func (s *Server) getFigures(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	from, to := q.span()
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Figures(from, to), nil })
+}
+
+// query is the part of a question that chooses requests.
+func (a *asked) query() detail.Query {
+	from, to := a.span()
+	return detail.Query{
+		From: from, To: to, Filter: a.Get("filter"), Sort: a.Get("sort"), Color: a.Get("color"),
+		Limit: a.number("limit", 200, 1, maxRowsAsked), Offset: a.number("offset", 0, 0, math.MaxInt32),
+	}
+}
+
+func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	query := q.query()
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Requests(query) })
+}
+
+func (s *Server) getRequest(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
+	if err != nil || n < 0 {
+		return &Problem{Status: http.StatusNotFound, Field: "n", Text: "want the number of a request"}
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Request(int(n)) })
+}
+
+func (s *Server) getScatter(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	query := q.query()
+	width, height := q.number("width", 1000, 1, maxPixels), q.number("height", 300, 1, maxPixels)
+	y := q.Get("y")
+	if y == "" {
+		y = "ttft"
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Scatter(query, y, width, height) })
+}
+
+func (s *Server) getCommon(w http.ResponseWriter, r *http.Request) error {
+	q := ask(r)
+	query := q.query()
+	box := detail.Box{
+		Y: q.Get("y"), XMin: q.ms("xmin", 0), XMax: q.ms("xmax", 0), YMin: q.float("ymin", math.NaN()), YMax: q.float("ymax", math.NaN()),
+	}
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Common(query, box) })
 }

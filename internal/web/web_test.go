@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/detail"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 )
@@ -108,7 +109,7 @@ func get[T any](t *testing.T, s *Server, target string) T {
 }
 
 type rowList struct {
-	Runs []RunRow `json:"runs"`
+	Runs []detail.RunRow `json:"runs"`
 }
 
 func TestRuns(t *testing.T) {
@@ -123,7 +124,7 @@ func TestRuns(t *testing.T) {
 		t.Fatalf("runs %v, want %s and %s, the newest first", list, b, a)
 	}
 	row := list[1]
-	if row.Name != "first" || row.State != run.Done || row.Requests == nil || *row.Requests != 60 || row.TTFTP95 == nil || row.Load != "4 users" || row.Live {
+	if row.Name != "first" || row.State != string(run.Done) || row.Requests == nil || *row.Requests != 60 || row.TTFTP95 == nil || row.Load != "4 users" || row.Live {
 		t.Errorf("row %+v", row)
 	}
 

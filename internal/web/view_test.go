@@ -1,0 +1,144 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/detail"
+	"plimsoll/internal/run"
+)
+
+// TestView asks for everything that is drawn of a run and holds it against the
+// summary on disk.
+func TestView(t *testing.T) {
+	s := newServer(t, nil)
+	id := predicted(t, s.cfg.Root, "guards.slo=ttft.p95=1h,tpot.mean=1us")
+	base := "/api/runs/" + id
+	saved, err := run.Open(s.cfg.Root + "/" + id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := saved.Summary()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	doc := get[detail.RunDoc](t, s, base)
+	if doc.Live || doc.Summary == nil || doc.Run.ID != id || !strings.Contains(doc.Scenario, "users:") || len(doc.Workloads) != 1 {
+		t.Errorf("document %+v", doc)
+	}
+	if len(doc.SLO) != 2 || doc.SLO[0].Text != "ttft.p95=1h" || doc.SLO[0].Limit != 3.6e6 || doc.SLO[1].Limit != 1e-3 {
+		t.Errorf("service levels %+v", doc.SLO)
+	}
+	steady := 0
+	for i, p := range doc.Phases {
+		if p.To == nil || *p.To <= p.From || i > 0 && p.From != *doc.Phases[i-1].To {
+			t.Errorf("phase %d of %+v is no stretch after the one before", i, doc.Phases)
+		}
+		if p.Name == "steady" {
+			steady++
+		}
+	}
+	if steady != 1 || doc.Span.To <= 0 {
+		t.Errorf("phases %+v, span %+v", doc.Phases, doc.Span)
+	}
+
+	fig := get[detail.Figures](t, s, base+"/figures")
+	if fig.Requests.Scheduled != sum.Requests.Scheduled || fig.Latency["ttft"] == nil || *fig.Latency["ttft"].P95 != *sum.Latency.TTFT.P95 {
+		t.Errorf("figures of the whole run %+v, want those of the summary", fig)
+	}
+	half := get[detail.Figures](t, s, fmt.Sprintf("%s/figures?from=0&to=%f", base, float64(doc.Span.To)/2))
+	if half.Requests.Scheduled == 0 || half.Requests.Scheduled >= fig.Requests.Scheduled {
+		t.Errorf("%d requests in the first half of a run of %d", half.Requests.Scheduled, fig.Requests.Scheduled)
+	}
+
+	series := get[struct {
+		Series  []detail.Series
+		Missing []detail.Missing
+	}](t, s, base+"/series")
+	if len(series.Series) == 0 {
+		t.Fatal("no series")
+	}
+	grid := get[struct {
+		N      int
+		StepMs float64 `json:"step_ms"`
+		Series map[string]struct{ Mean []*float64 }
+	}](t, s, base+"/data?series=0,1&points=50")
+	if len(grid.Series) != 2 || grid.N == 0 || grid.N > 50 || len(grid.Series["0"].Mean) != grid.N {
+		t.Errorf("grid of %d with %d series", grid.N, len(grid.Series))
+	}
+
+	rows := get[detail.Rows](t, s, base+"/requests?sort=-e2e&limit=5")
+	if rows.Matched != int(sum.Requests.Scheduled) || len(rows.Rows) != 5 || *rows.Rows[0].E2E < *rows.Rows[4].E2E {
+		t.Errorf("requests %+v", rows)
+	}
+	if worst := *sum.Latency.E2E.Max; math.Abs(float64(*rows.Rows[0].E2E)-worst) > 1e-3 {
+		t.Errorf("slowest request %v ms, summary says %v", *rows.Rows[0].E2E, worst)
+	}
+	one := get[detail.One](t, s, fmt.Sprintf("%s/requests/%d", base, rows.Rows[0].N))
+	if one.Row.N != rows.Rows[0].N || len(one.Events.T) == 0 || one.Points["sent"] == nil {
+		t.Errorf("request %+v", one)
+	}
+	dots := get[detail.Scatter](t, s, base+"/scatter?y=e2e&color=status")
+	if len(dots.Points.N) != rows.Matched {
+		t.Errorf("%d dots for %d requests", len(dots.Points.N), rows.Matched)
+	}
+	none := get[detail.Rows](t, s, base+"/requests?filter="+url.QueryEscape("ttft>1h"))
+	if none.Matched != 0 || none.Rows == nil {
+		t.Errorf("requests slower than an hour: %+v, want []", none)
+	}
+	get[detail.Common](t, s, base+"/common?y=e2e&ymin=1")
+	get[json.RawMessage](t, s, base+"/bands?figure=ttft,itl&points=20")
+	get[json.RawMessage](t, s, base+"/heat?figure=tpot")
+	get[json.RawMessage](t, s, base+"/envelope?signal=requests_running")
+
+	for target, field := range map[string]string{
+		"/requests?filter=ttft%3E1parsec": "filter", "/requests?filter=" + strings.Repeat("x", 2000): "filter", "/requests?sort=nothing": "sort",
+		"/requests?limit=0": "limit", "/requests?limit=1000000": "limit", "/requests?offset=-1": "offset",
+		"/data?series=a": "series", "/data?series=-1": "series", "/data?series=1&points=0": "points", "/data?from=10&to=5": "to", "/data?from=NaN": "from",
+		"/data?from=1e300": "from", "/bands?figure=nothing": "figure", "/heat?figure=nothing": "figure", "/scatter?y=nothing": "y", "/scatter?width=1e9": "width",
+		"/envelope": "signal", "/scatter?color=nothing": "color",
+	} {
+		status, _, b := call(t, s, "GET", base+target, "")
+		if got := decode[struct{ Error Problem }](t, b).Error; status != http.StatusBadRequest || got.Field != field || got.Text == "" {
+			t.Errorf("GET %s: %d %s, want 400 of %s", target, status, b, field)
+		}
+	}
+	for _, target := range []string{"/requests/100000", "/requests/-1", "/requests/x", "/nothing"} {
+		if status, _, b := call(t, s, "GET", base+target, ""); status != http.StatusNotFound {
+			t.Errorf("GET %s: %d %s, want 404", target, status, b)
+		}
+	}
+}
+
+// TestStores looks at more runs than are kept open, and at one that changes.
+func TestStores(t *testing.T) {
+	s := newServer(t, nil)
+	var ids []string
+	for i := range maxStores + 3 {
+		ids = append(ids, predicted(t, s.cfg.Root, fmt.Sprintf("name=n%d", i), "load.requests=8"))
+	}
+	for range 2 {
+		for _, id := range ids {
+			get[detail.RunDoc](t, s, "/api/runs/"+id)
+		}
+	}
+	if n := len(s.stores.list); n != maxStores {
+		t.Errorf("%d runs are kept open, want %d", n, maxStores)
+	}
+	last := ids[len(ids)-1]
+	before := s.stores.list[maxStores-1]
+	get[detail.RunDoc](t, s, "/api/runs/"+last)
+	if s.stores.list[maxStores-1] != before {
+		t.Error("a run that did not change was opened anew")
+	}
+	call(t, s, "PATCH", "/api/runs/"+last, `{"note": "seen"}`)
+	if got := get[detail.RunDoc](t, s, "/api/runs/"+last); got.Run.Note != "seen" {
+		t.Errorf("note %q, want the new one", got.Run.Note)
+	}
+}
