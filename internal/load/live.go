@@ -1,6 +1,7 @@
 package load
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"plimsoll/internal/record"
@@ -17,10 +18,119 @@ type Live struct {
 	scheduled, sent, inFlight      atomic.Int64
 	ok, failed, cancelled, incompl atomic.Int64
 	byKind                         [errorKinds]atomic.Int64
-	outputTokens, promptTokens     atomic.Int64
+	promptTokens                   atomic.Int64
 	users, sessions                atomic.Int64
 	step                           atomic.Int64
 	client                         atomic.Pointer[stream.Client]
+
+	// flows are the counters of the workloads, in the order in which they came; the
+	// list is replaced, never changed. other is of workers that carry nothing out yet.
+	flows   atomic.Pointer[[]*flow]
+	flowsMu sync.Mutex // one at a time replaces flows
+	other   flow
+	firsts  firsts
+}
+
+// flow are the counters of one workload.
+type flow struct {
+	workload string
+	index    int
+	// inFlight are requests started and not ended, decoding those of them that have
+	// had output.
+	inFlight, decoding, outputTokens atomic.Int64
+}
+
+// flow returns the counters of a workload.
+func (l *Live) flow(workload string) *flow {
+	find := func() *flow {
+		list := l.flows.Load()
+		if list == nil {
+			return nil
+		}
+		for _, f := range *list {
+			if f.workload == workload {
+				return f
+			}
+		}
+		return nil
+	}
+	if f := find(); f != nil {
+		return f
+	}
+	l.flowsMu.Lock()
+	defer l.flowsMu.Unlock()
+	if f := find(); f != nil {
+		return f
+	}
+	var list []*flow
+	if old := l.flows.Load(); old != nil {
+		list = append(list, *old...)
+	}
+	f := &flow{workload: workload, index: len(list)}
+	list = append(list, f)
+	l.flows.Store(&list)
+	return f
+}
+
+// Flow is a workload at one moment.
+type Flow struct {
+	Workload string
+	// InFlight are its requests started and not yet ended, Decoding those of them
+	// that have had output.
+	InFlight, Decoding int64
+	// OutputTokens is that of Snapshot.
+	OutputTokens int64
+}
+
+// Flows appends the workloads of which a request was started, in that order,
+// which does not change.
+func (l *Live) Flows(dst []Flow) []Flow {
+	if list := l.flows.Load(); list != nil {
+		for _, f := range *list {
+			dst = append(dst, Flow{f.workload, f.inFlight.Load(), f.decoding.Load(), f.outputTokens.Load()})
+		}
+	}
+	return dst
+}
+
+// First is the first output of a request that may still be running, and may yet
+// fail. Times are ns.
+type First struct {
+	// Flow is the index of its workload in Flows.
+	Flow int
+	// At is when it came, on the run's clock; TTFT and FromSchedule are the times to
+	// it from the start of the request and from its schedule.
+	At, TTFT, FromSchedule int64
+}
+
+// mostFirsts bounds the first tokens that wait to be taken: as many as come in some
+// seconds of the fastest runs. What is more is left out, of a provisional figure.
+const mostFirsts = 1 << 16
+
+// firsts are the first tokens that nobody has taken yet.
+type firsts struct {
+	wanted atomic.Bool
+	mu     sync.Mutex // guards list
+	list   []First
+}
+
+// TakeFirsts appends the first tokens since the last call, and from the first call
+// on they are kept.
+func (l *Live) TakeFirsts(dst []First) []First {
+	l.firsts.wanted.Store(true)
+	l.firsts.mu.Lock()
+	defer l.firsts.mu.Unlock()
+	dst = append(dst, l.firsts.list...)
+	l.firsts.list = l.firsts.list[:0]
+	return dst
+}
+
+func (f *firsts) add(v First) {
+	f.mu.Lock()
+	if len(f.list) < mostFirsts {
+		f.list = append(f.list, v)
+	}
+	f.mu.Unlock()
 }
 
 // Snapshot is a Live at one moment. The counters are read one after another, so
@@ -57,10 +167,15 @@ func (l *Live) Snapshot() Snapshot {
 	s := Snapshot{
 		Scheduled: l.scheduled.Load(), Sent: l.sent.Load(), InFlight: l.inFlight.Load(),
 		OK: l.ok.Load(), Failed: l.failed.Load(), Cancelled: l.cancelled.Load(), Incomplete: l.incompl.Load(),
-		OutputTokens: l.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
+		OutputTokens: l.other.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
 		Users: l.users.Load(), Sessions: l.sessions.Load(), Step: l.step.Load(),
 	}
 	s.OpenConnections = l.OpenConnections()
+	if list := l.flows.Load(); list != nil {
+		for _, f := range *list {
+			s.OutputTokens += f.outputTokens.Load()
+		}
+	}
 	for i := range s.ByKind {
 		s.ByKind[i] = l.byKind[i].Load()
 	}

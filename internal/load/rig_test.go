@@ -125,6 +125,11 @@ func (g *rig) runContext(ctx context.Context) {
 	if live.InFlight != 0 || live.Users != 0 || live.Ended() != int64(len(g.records)) || live.Scheduled != int64(len(g.records)) {
 		g.t.Errorf("%d records, and after the run live is %+v", len(g.records), live)
 	}
+	for _, f := range g.live.Flows(nil) {
+		if f.InFlight != 0 || f.Decoding != 0 {
+			g.t.Errorf("after the run there is %+v", f)
+		}
+	}
 	var scheduled uint64
 	for _, s := range g.res.Steps {
 		scheduled += s.Scheduled

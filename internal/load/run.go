@@ -604,10 +604,19 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 		ctx, w.abandon = context.WithCancel(ctx)
 		defer w.abandon()
 	}
+	if w.flow == &r.live.other || w.flow.workload != rec.Workload {
+		w.flow = r.live.flow(rec.Workload)
+	}
 	r.live.sent.Add(1)
 	r.live.inFlight.Add(1)
+	w.flow.inFlight.Add(1)
 	w.exchange(ctx, body)
 	r.live.inFlight.Add(-1)
+	w.flow.inFlight.Add(-1)
+	if w.decoding {
+		w.decoding = false
+		w.flow.decoding.Add(-1)
+	}
 	free()
 	if rec.Status == record.Cancelled && context.Cause(s.hard) == errDrained {
 		rec.Status = record.Incomplete
@@ -616,7 +625,7 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 	if rec.Output != record.Unknown {
 		known = int64(rec.Output)
 	}
-	r.live.outputTokens.Add(known - w.counted)
+	w.flow.outputTokens.Add(known - w.counted)
 	if rec.Prompt != record.Unknown {
 		r.live.promptTokens.Add(int64(rec.Prompt))
 	}

@@ -57,16 +57,19 @@ type worker struct {
 	// piece is true when the body ended inside an event and nothing before it
 	// was bad.
 	piece bool
-	// counted are the output tokens that the live counters have had from this
-	// request.
-	counted int64
+	// flow are the live counters of the request's workload, decoding says whether
+	// it is counted there as one that has had output, and counted are the output
+	// tokens that they have had from it.
+	flow     *flow
+	decoding bool
+	counted  int64
 	// freed is when the user had waited for the end of an answer that was whole
 	// before; Unset when the answer's end is all there was to wait for.
 	freed int64
 }
 
 func (r *run) newWorker() *worker {
-	w := &worker{run: r}
+	w := &worker{run: r, flow: &r.live.other}
 	w.req.Method = http.MethodPost
 	w.req.Header = r.header
 	w.req.HeaderTimeout = r.cfg.HeaderTimeout
@@ -151,7 +154,7 @@ func (w *worker) events() {
 				r.Events[i].Bounded = true
 			}
 		} else if n := len(r.Events); n > flushed {
-			w.run.live.outputTokens.Add(int64(n - flushed))
+			w.flow.outputTokens.Add(int64(n - flushed))
 			flushed = n
 		}
 		w.lastRead, w.lastMark = ev.Read, len(r.Events)
@@ -179,7 +182,7 @@ func (w *worker) events() {
 			break
 		}
 		if len(r.Events) > w.limit || int(d.Cumulative) > w.limit {
-			w.run.live.outputTokens.Add(int64(len(r.Events) - flushed))
+			w.flow.outputTokens.Add(int64(len(r.Events) - flushed))
 			w.counted = int64(len(r.Events))
 			what := fmt.Sprintf("cut off after %d output events", len(r.Events))
 			if len(r.Events) <= w.limit {
@@ -190,7 +193,7 @@ func (w *worker) events() {
 			return
 		}
 	}
-	w.run.live.outputTokens.Add(int64(len(r.Events) - flushed))
+	w.flow.outputTokens.Add(int64(len(r.Events) - flushed))
 	w.counted = int64(len(r.Events))
 	w.streamEnded(last)
 }
@@ -204,7 +207,7 @@ func (w *worker) left(flushed int) {
 	for ex.Next() { // what had been read already
 	}
 	n := len(r.Events)
-	w.run.live.outputTokens.Add(int64(n - flushed))
+	w.flow.outputTokens.Add(int64(n - flushed))
 	w.counted = int64(n)
 	r.Status, r.End = record.Cancelled, at
 }
@@ -214,6 +217,7 @@ func (w *worker) marks(ev *stream.Event, d *dialect.Delta) {
 	r := &w.rec
 	if r.FirstToken == record.Unset {
 		r.FirstToken = ev.At
+		w.first()
 	}
 	r.LastToken = ev.At
 	for i := range d.Marks {
@@ -226,6 +230,16 @@ func (w *worker) marks(ev *stream.Event, d *dialect.Delta) {
 			At: ev.At, Cumulative: d.Cumulative, Tokens: record.Unknown,
 			Read: ev.Read, TextBytes: m.TextBytes, Choice: m.Choice, Channel: m.Channel,
 		})
+	}
+}
+
+// first counts a request as one that has had output.
+func (w *worker) first() {
+	w.decoding = true
+	w.flow.decoding.Add(1)
+	if l := w.run.live; l.firsts.wanted.Load() {
+		r := &w.rec
+		l.firsts.add(First{w.flow.index, r.FirstToken, r.FirstToken - w.ex.Start, r.FirstToken - r.Scheduled})
 	}
 }
 
