@@ -18,6 +18,7 @@ import (
 	"plimsoll/internal/clock"
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/histogram"
+	"plimsoll/internal/live"
 	"plimsoll/internal/load"
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
@@ -48,6 +49,9 @@ type Config struct {
 	// Progress, when not nil, is called about once a second, at once when the run
 	// is asked to stop, and when the load is over, from one goroutine.
 	Progress func(Progress)
+	// Watch, when not nil, is told of the run as it goes on; it may ask it to stop. It
+	// is a new one, and ended with the run, once that has begun.
+	Watch *live.Watch
 }
 
 // Progress is how far a run has come.
@@ -200,8 +204,11 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	k.input.ID = k.writer.ID()
 	if k.readings = reading; reading != nil {
 		reading.tap.next = k.writer.Sink()
+		if cfg.Watch != nil {
+			reading.tap.next = cfg.Watch.Sink(k.writer.Sink())
+		}
 	}
-	return k.run(ctx, users, access, urls)
+	return k.run(ctx, users, access, urls, string(text))
 }
 
 // planned are the steps as they are expected to come, without drains, from time
@@ -266,13 +273,16 @@ func (k *keeper) Record(r *record.Request) {
 		r = &c
 	}
 	k.writer.Add(r)
+	if w := k.cfg.Watch; w != nil {
+		w.Record(r)
+	}
 	open := k.live.OpenConnections()
 	for most := k.mostOpen.Load(); open > most && !k.mostOpen.CompareAndSwap(most, open); {
 		most = k.mostOpen.Load()
 	}
 }
 
-func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []string) (*Result, error) {
+func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []string, text string) (*Result, error) {
 	t := &k.scenario.Target
 	w := k.writer
 	// A disk that is full ends the run softly, like the user.
@@ -283,6 +293,8 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 		select {
 		case <-k.cfg.Stop:
 			close(stop)
+		case <-k.asked():
+			close(stop)
 		case <-w.Failed():
 			close(stop)
 		case <-over:
@@ -290,6 +302,7 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 	})
 	watch := startWatch(k.clock.Now, k.clock.Start())
 	canary := stream.NewCanary(stream.Config{Now: k.clock.Now, Start: k.clock.Start()})
+	k.showTo(canary, text)
 	beside.Go(func() { k.tell(over) })
 	k.readings.begin(ctx, stop)
 
@@ -319,9 +332,16 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 	closed := w.Close()
 	if err != nil {
 		_ = w.Update(func(i *run.Info) { i.State, i.Message = run.Failed, err.Error() }) // the first error is told
+		k.shown(nil, nil)
 		return nil, err
 	}
-	return k.finish(res, watch, canary.Lags(), closed)
+	out, err := k.finish(res, watch, canary.Lags(), closed)
+	if out != nil {
+		k.shown(out.Summary, res.Steps)
+	} else {
+		k.shown(nil, res.Steps)
+	}
+	return out, err
 }
 
 // finish makes the summary of a run that is over and writes it.
@@ -437,11 +457,14 @@ func (k *keeper) tell(over <-chan struct{}) {
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
 	t := teller{k: k}
-	stop := k.cfg.Stop
+	stop, asked := k.cfg.Stop, k.asked()
 	for {
 		select {
 		case <-stop:
 			stop, t.stopping = nil, true
+			t.progress(false)
+		case <-asked:
+			asked, t.stopping = nil, true
 			t.progress(false)
 		case s := <-k.begun:
 			t.begin(s)
@@ -497,11 +520,14 @@ func (t *teller) begin(s load.StepResult) {
 		k.input.Steps = steps
 		info.Input, info.Telemetry = &in, k.readings.info(k.access)
 	})
+	if w := k.cfg.Watch; w != nil {
+		w.Step(s, k.input)
+	}
 }
 
 func (t *teller) progress(over bool) {
 	k := t.k
-	if k.cfg.Progress == nil || !t.any {
+	if k.cfg.Progress == nil && k.cfg.Watch == nil || !t.any {
 		return
 	}
 	now, snap := k.clock.Now(), k.live.Snapshot()
@@ -531,7 +557,12 @@ func (t *teller) progress(over bool) {
 			p.Share = 1
 		}
 	}
-	k.cfg.Progress(p)
+	if w := k.cfg.Watch; w != nil {
+		w.Progress(live.Progress{Draining: p.Phase == record.Drain, Share: p.Share, Left: p.Left, Stopping: p.Stopping})
+	}
+	if k.cfg.Progress != nil {
+		k.cfg.Progress(p)
+	}
 }
 
 // limit is how many requests the step under way may schedule.

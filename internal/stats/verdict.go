@@ -13,7 +13,6 @@ import (
 const (
 	maxSendLagMS     = 5
 	maxSendLagShare  = 0.01 // of the mean e2e
-	maxCanaryLagMS   = 5
 	maxCPUShare      = 0.85
 	maxBoundedShare  = 0.05
 	minAchievedShare = 0.99
@@ -22,6 +21,14 @@ const (
 	maxPromptOff     = 0.05
 	maxBufferedShare = 0.05
 )
+
+// MaxCanaryLagMS is the lag of the canary in ms from which p99 on a run is
+// client-bound.
+const MaxCanaryLagMS = 5
+
+// SendLagLimitMS is the send lag in ms from which p99 on a run is client-bound
+// whose responses take e2e ms in the mean, 0 when that is not known.
+func SendLagLimitMS(e2e float64) float64 { return max(maxSendLagMS, maxSendLagShare*e2e) }
 
 // verdict makes all checks that records and client can answer.
 func (c *Collector) verdict(s *Summary, f *figures) {
@@ -80,10 +87,7 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("dropped_samples", count(c.in.Client.DroppedSamples), known(0), c.in.Client.DroppedSamples == 0, MakesInvalid,
 		"%d telemetry samples were dropped because they could not be written in time", c.in.Client.DroppedSamples)
 
-	lagLimit := float64(maxSendLagMS)
-	if m := s.Latency.E2E.Mean; m != nil {
-		lagLimit = max(lagLimit, maxSendLagShare*(*m))
-	}
+	lagLimit := SendLagLimitMS(or0(s.Latency.E2E.Mean))
 	lag := s.Client.SendLag.P99
 	check("send_lag", lag, &lagLimit, !above(lag, lagLimit), MakesClientBound,
 		"requests were sent late: p99 of the send lag is %s ms", three(or0(lag)))
@@ -92,7 +96,7 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	if s.Client.CanaryLag != nil {
 		canary = s.Client.CanaryLag.P99
 	}
-	check("canary_lag", canary, known(maxCanaryLagMS), !above(canary, maxCanaryLagMS), MakesClientBound,
+	check("canary_lag", canary, known(MaxCanaryLagMS), !above(canary, MaxCanaryLagMS), MakesClientBound,
 		"this client was slow to read: p99 of the canary's lag is %s ms", three(or0(canary)))
 	cpu := s.Client.CPUShare
 	user := s.Client.Timestamps != nil && *s.Client.Timestamps == "user"

@@ -1,0 +1,63 @@
+package conduct
+
+import (
+	"runtime"
+	"strings"
+	"time"
+
+	"plimsoll/internal/detail"
+	"plimsoll/internal/live"
+	"plimsoll/internal/load"
+	"plimsoll/internal/stats"
+	"plimsoll/internal/stream"
+	"plimsoll/internal/telemetry"
+)
+
+// asked is closed when the one who watches asks the run to stop; nil is never.
+func (k *keeper) asked() <-chan struct{} {
+	if k.cfg.Watch == nil {
+		return nil
+	}
+	return k.cfg.Watch.Asked()
+}
+
+// showTo begins to show the run to the one who watches it.
+func (k *keeper) showTo(canary *stream.Canary, scenario string) {
+	if k.cfg.Watch == nil {
+		return
+	}
+	s := k.scenario
+	r := live.Run{
+		Row: detail.RunRow{
+			ID: k.writer.ID(), Name: s.Name, Started: k.clock.Start().UTC().Format(time.RFC3339), Model: s.Target.Model,
+			Target: k.target.URL, Tags: s.Tags, Load: describe(k.plan),
+		},
+		Dir: k.writer.Dir(), Scenario: scenario, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input,
+		Health: func() live.Health {
+			h := live.Health{Cores: runtime.GOMAXPROCS(0), Canary: canary.Lags()}
+			h.CPU, _ = processTime() // 0 where it is not known
+			return h
+		},
+	}
+	if k.readings != nil {
+		r.Every = k.readings.every
+		r.Sources = func() []telemetry.SourceInfo { return k.readings.info(k.access) }
+	}
+	k.cfg.Watch.Begin(r)
+}
+
+// shown tells the one who watches how the run ended.
+func (k *keeper) shown(summary *stats.Summary, steps []load.StepResult) {
+	if k.cfg.Watch != nil {
+		k.cfg.Watch.End(summary, steps)
+	}
+}
+
+// describe says the load of all steps in words.
+func describe(plan []load.Step) string {
+	words := make([]string, len(plan))
+	for i := range plan {
+		words[i] = live.Level(&plan[i])
+	}
+	return strings.Join(words, "; ")
+}

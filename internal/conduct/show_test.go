@@ -1,0 +1,223 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/live"
+	"plimsoll/internal/record"
+	"plimsoll/internal/run"
+	"plimsoll/internal/stats"
+)
+
+// snapshots returns all snapshots of a run that has begun, when it has ended.
+func snapshots(t *testing.T, w *live.Watch) []*live.Snapshot {
+	t.Helper()
+	var out []*live.Snapshot
+	for r := w.Reader(0); ; {
+		s, err := r.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, s)
+	}
+}
+
+// TestWatchedRun: what is shown while a run goes on moves while its requests run, adds up to what is
+// kept of it in the end, and is the timeline where it is complete.
+func TestWatchedRun(t *testing.T) {
+	url := serveTwin(t)
+	cfg := config(t, plan(t, "target.url="+url, "load.users=3", "load.duration=4s", "load.warmup=500ms", "users.output-tokens=300", "target.ignore-eos=true",
+		"data.telemetry="+url+"/metrics", "guards.slo=e2e.p95=1h", "name=shown"))
+	cfg.Watch = live.New()
+	if cfg.Watch.ID() != "" || cfg.Watch.Store() != nil {
+		t.Fatal("there is a run before it has begun")
+	}
+	res, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := cfg.Watch
+	<-w.Ended()
+	list := snapshots(t, w)
+	if len(list) < 5 {
+		t.Fatalf("%d snapshots of a run of 4.5 s", len(list))
+	}
+	last := list[len(list)-1]
+	if last.Verdict == nil || *last.Verdict != string(res.Summary.Run.Verdict) || last.Dropped != 0 {
+		t.Errorf("the last snapshot is %s", last.JSON())
+	}
+	saved, err := run.Open(res.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// All requests, of whatever phase.
+	var want live.Header
+	longest, bands := int64(0), map[string]int64{}
+	for r := range saved.Requests() {
+		want.Scheduled++
+		if r.Start != record.Unset {
+			want.Sent++
+		}
+		switch r.Status {
+		case record.OK:
+			want.OK++
+		case record.Failed:
+			want.Failures++
+		case record.Cancelled:
+			want.Cancelled++
+		case record.Incomplete:
+			want.Incomplete++
+		}
+		want.OutputTokens += int64(max(r.Output, 0))
+		longest = max(longest, r.End-r.Start)
+		bands["ttft"]++
+		bands["e2e"]++
+		bands["tpot"]++
+		stats.ITL(r, func(_ int64, tokens int32) { bands["itl"] += int64(tokens) })
+	}
+	got := last.Header
+	if d := cmp.Diff(want, live.Header{
+		Scheduled: got.Scheduled, Sent: got.Sent, OK: got.OK, Failures: got.Failures, Cancelled: got.Cancelled, Incomplete: got.Incomplete,
+		OutputTokens: got.OutputTokens,
+	}); d != "" || want.OK == 0 {
+		t.Errorf("in the end the header says (-want +got)\n%s", d)
+	}
+	if got.InFlight != 0 || got.Users != 0 || got.Sessions != 0 {
+		t.Errorf("after the end there are %+v", got)
+	}
+	// Answers take longer than a second, and tokens come all the time.
+	if longest < int64(time.Second) {
+		t.Fatalf("the longest answer took %v", time.Duration(longest))
+	}
+	for _, s := range list {
+		if s.Phase == "steady" && s.Header.OutputPerS <= 0 {
+			t.Errorf("no tokens in %s", s.JSON())
+		}
+	}
+	// Bands come again when they change; the last ones count everything once.
+	final := map[[3]any]int64{}
+	for _, s := range list {
+		for _, b := range s.Bands {
+			final[[3]any{b.Figure, b.Workload, b.T}] = b.Count
+		}
+	}
+	counts := map[string]int64{}
+	for k, n := range final {
+		counts[k[0].(string)] += n
+	}
+	if d := cmp.Diff(bands, counts); d != "" {
+		t.Errorf("bands count (-want +got)\n%s", d)
+	}
+
+	// What the panel computes of the steady window is the summary.
+	in := saved.Info().Input
+	w.Store().SetInput(*in)
+	f := w.Store().Figures(in.Steps[0].Start, in.Steps[0].End)
+	if d := cmp.Diff(res.Summary.Requests, f.Requests); d != "" {
+		t.Errorf("the store's requests of the window (-summary +store)\n%s", d)
+	}
+	if f.Tokens.Output == nil || *f.Tokens.Output != *res.Summary.Tokens.Output {
+		t.Errorf("the store's tokens are %+v, the summary's %+v", f.Tokens, res.Summary.Tokens)
+	}
+
+	// Cells of the servers are the timeline's.
+	type key struct{ signal, stat, source, labels string }
+	timeline := map[key]map[int64]float64{}
+	for rows, err := range Timeline(saved) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			k := key{r.Signal, r.Stat, r.Source, r.Labels}
+			if timeline[k] == nil {
+				timeline[k] = map[int64]float64{}
+			}
+			timeline[k][r.T] = r.Value
+		}
+	}
+	names := map[int]key{}
+	compared := 0
+	for _, s := range list {
+		for _, a := range s.Added {
+			names[a.ID] = key{a.Signal, a.Stat, a.Source, a.Labels}
+		}
+		for _, c := range s.Cells {
+			k, ok := names[c.Series]
+			if !ok {
+				t.Fatalf("a cell of series %d, which nobody told of", c.Series)
+			}
+			if k.signal != "generation_tokens" && k.signal != "requests_running" || c.T.NS() < in.Steps[0].Start || c.T.NS()+2e9 > in.Steps[0].End {
+				continue
+			}
+			v, ok := timeline[k][c.T.NS()]
+			if !ok || math.Abs(v-c.Value) > 1e-9*max(1, v) {
+				t.Errorf("%+v at %v was shown as %v, the timeline says %v (%v)", k, c.T, c.Value, v, ok)
+			}
+			compared++
+		}
+	}
+	if compared < 2 {
+		t.Errorf("only %d cells of the servers are compared", compared)
+	}
+
+	doc := w.Doc()
+	if doc.Live || doc.Run.Name != "shown" || doc.Run.Model == "" || doc.Run.Load != "3 users" || len(doc.Phases) != 3 || doc.Summary == nil || doc.PlannedMs == nil || *doc.PlannedMs != 4500 {
+		t.Errorf("the document is %+v", doc)
+	}
+}
+
+// TestWatchStopsTheRun: who watches may end it softly.
+func TestWatchStopsTheRun(t *testing.T) {
+	cfg := config(t, plan(t, "target.url="+serveTwin(t), "load.users=2", "load.duration=1h", "users.output-tokens=4"))
+	w := live.New()
+	cfg.Watch = w
+	go func() {
+		<-w.Begun()
+		for r := w.Reader(0); w.Newest() == nil || w.Newest().Header.OK == 0; {
+			_, _ = r.Next(context.Background())
+		}
+		w.Stop()
+		w.Stop()
+	}()
+	res, err := Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Summary.Requests.OK == 0 || res.Summary.Requests.Error != 0 || res.Message != "interrupted" {
+		t.Errorf("stopped, it is %q with %+v", res.Message, res.Summary.Requests)
+	}
+	stopping := false
+	for _, s := range snapshots(t, w) {
+		stopping = stopping || s.Stopping
+	}
+	if !stopping {
+		t.Error("no snapshot says that the run is stopping")
+	}
+}
+
+// TestWatchOfNoRun: a run that does not begin leaves its watch as it was.
+func TestWatchOfNoRun(t *testing.T) {
+	cfg := config(t, plan(t, "target.url=http://127.0.0.1:1", "load.users=2", "target.model=m"))
+	cfg.Watch = live.New()
+	if _, err := Run(context.Background(), cfg); err == nil {
+		t.Fatal("it ran")
+	}
+	select {
+	case <-cfg.Watch.Begun():
+		t.Error("it has begun")
+	case <-cfg.Watch.Ended():
+		t.Error("it has ended")
+	default:
+	}
+}
