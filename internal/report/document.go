@@ -1,0 +1,328 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"plimsoll/internal/conduct"
+	"plimsoll/internal/detail"
+	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
+	"plimsoll/internal/signal"
+	"plimsoll/internal/stats"
+)
+
+// RunRow returns the line of a run in a list of runs.
+func RunRow(r *run.Run) detail.RunRow {
+	summary, _ := r.Summary() // a run without one has a row too
+	return rowOf(r, summary, savedScenario(r))
+}
+
+// savedScenario reads the scenario of a run, nil when it cannot be. Where it names a
+// variable the name stays: what that holds now is not what it held then, and may be a
+// key.
+func savedScenario(r *run.Run) *scenario.Scenario {
+	text, err := r.Scenario()
+	if err != nil {
+		return nil
+	}
+	s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: func(name string) (string, bool) { return "${" + name + "}", true }})
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// workloadNames are the workloads of a scenario in their order, which is that of
+// their colours.
+func workloadNames(s *scenario.Scenario) []string {
+	if s == nil {
+		return []string{}
+	}
+	if len(s.Users.Workload) == 0 {
+		return []string{scenario.Synthetic}
+	}
+	names := make([]string, 0, len(s.Users.Workload))
+	for _, w := range s.Users.Workload {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+func rowOf(r *run.Run, summary *stats.Summary, s *scenario.Scenario) detail.RunRow {
+	info := r.Info()
+	row := detail.RunRow{
+		ID: filepath.Base(r.Dir()), Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: string(info.State),
+		Workloads: workloadNames(s), Tags: map[string]string{},
+	}
+	for k, v := range info.Tags {
+		row.Tags[k] = v
+	}
+	if s != nil {
+		row.Model, row.Target, row.Load = s.Target.Model, strings.Join(s.Target.URL, ", "), DescribeLoad(&s.Load)
+	}
+	var simulated struct {
+		Twin struct {
+			Text string `json:"text"`
+		} `json:"twin"`
+	}
+	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
+		row.Target = "simulated: " + simulated.Twin.Text
+	}
+	if info.End != nil {
+		d := info.End.Sub(info.Start).Seconds()
+		row.DurationS = &d
+	}
+	if v := string(info.Verdict); v != "" {
+		row.Verdict = &v
+	}
+	if summary != nil {
+		figuresOf(&row, summary)
+	}
+	n, _ := r.Remarks() // most runs have none
+	row.Name, row.Note = cmp.Or(n.Name, row.Name), n.Note
+	for k, v := range n.Tags {
+		if v == nil {
+			delete(row.Tags, k)
+		} else {
+			row.Tags[k] = *v
+		}
+	}
+	return row
+}
+
+// figuresOf fills in what a summary says.
+func figuresOf(row *detail.RunRow, s *stats.Summary) {
+	verdict := string(s.Run.Verdict)
+	row.Verdict, row.DurationS = &verdict, s.Run.DurationS
+	q := &s.Requests
+	row.Requests, row.Errors = &q.Scheduled, &q.Error
+	if q.Scheduled > 0 {
+		share := float64(q.Error) / float64(q.Scheduled)
+		row.ErrorShare = &share
+	}
+	p95 := func(d *stats.Dist) *float64 {
+		if d == nil {
+			return nil
+		}
+		return d.P95
+	}
+	row.TTFTP95, row.TPOTP95, row.E2EP95 = p95(s.Latency.TTFT), p95(s.Latency.TPOT), p95(s.Latency.E2E)
+	row.OutputPerS = s.Tokens.OutputPerS
+	if s.SLO != nil {
+		row.GoodputRPS, row.SLOMet = s.SLO.GoodputRPS, &s.SLO.Met
+	}
+}
+
+// Document returns all that a panel needs of a run on disk beside its lanes and
+// requests, which are in s.
+func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
+	info := r.Info()
+	saved := savedScenario(r)
+	summary, err := r.Summary()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return detail.RunDoc{}, err
+	}
+	text, _ := r.Scenario() // a run without one can be looked at
+	from, to := s.Span()
+	out := detail.RunDoc{
+		Run: rowOf(r, summary, saved), Summary: summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
+		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: workloadsOf(workloadNames(saved), s.Workloads()), Marks: []detail.Mark{},
+		Missing: MissingLanes(s.Series(), info.Target), Scenario: string(text),
+	}
+	in, err := r.Input()
+	if err != nil {
+		return out, nil // nothing is known of its windows
+	}
+	var warmup time.Duration
+	if saved != nil {
+		warmup = saved.Load.Warmup
+		if ms, ok := planned(&saved.Load); ok {
+			out.PlannedMs = &ms
+		}
+	}
+	out.Phases = Phases(in.Steps, warmup, to)
+	for _, l := range in.Limits {
+		out.SLO = append(out.SLO, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.String()})
+	}
+	out.Marks = marks(&info, &in, summary, out.Phases)
+	return out, nil
+}
+
+// workloadsOf are the workloads that were planned, and behind them those that came.
+func workloadsOf(plan, came []string) []string {
+	out := slices.Clone(plan)
+	for _, w := range came {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	if len(out) > 1 {
+		out = slices.DeleteFunc(out, func(w string) bool { return w == "" || w == scenario.Synthetic && !slices.Contains(came, w) })
+	}
+	return out
+}
+
+// planned is how long the load was meant to last without drains, where that is
+// known.
+func planned(l *scenario.Load) (detail.Ms, bool) {
+	if len(l.Stages) > 0 {
+		var all time.Duration
+		for _, s := range l.Stages {
+			all += s.Length
+		}
+		return detail.ToMs(int64(all + l.Warmup)), true
+	}
+	levels := max(len(l.Users), len(l.Rate), 1)
+	return detail.ToMs(int64(levels) * int64(l.Warmup+l.Duration)), l.Duration > 0
+}
+
+// Phases are the phases of the steps of a run that has come as far as end, in ns: the
+// warm-up before each window and the drain behind it.
+func Phases(steps []stats.StepInput, warmup time.Duration, end int64) []detail.Phase {
+	out := []detail.Phase{}
+	put := func(name string, step int, from, to int64) {
+		if from >= to || from >= end {
+			return
+		}
+		p := detail.Phase{Name: name, Step: step, From: detail.ToMs(from)}
+		t := detail.ToMs(min(to, end))
+		p.To = &t
+		out = append(out, p)
+	}
+	at := int64(0)
+	for i, s := range steps {
+		if s.Start >= s.End {
+			continue // it never began
+		}
+		begin := at
+		if i > 0 {
+			begin = max(at, s.Start-int64(warmup))
+			put("drain", i-1, at, begin)
+		}
+		put("warmup", i, begin, s.Start)
+		put("steady", i, s.Start, s.End)
+		at = s.End
+	}
+	if n := len(out); n > 0 {
+		put("drain", out[n-1].Step, at, end)
+	}
+	return out
+}
+
+// mostMarks bounds those of one kind.
+const mostMarks = 200
+
+// marks are what happened in a run: steps, what its verdict is for, what was lost.
+func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []detail.Phase) []detail.Mark {
+	out := []detail.Mark{}
+	for _, p := range phases {
+		if p.Name != "steady" {
+			continue
+		}
+		m := detail.Mark{T: p.From, To: p.To, Kind: "phase", Severity: "info", Text: "steady window"}
+		if len(in.Steps) > 1 {
+			s := &in.Steps[p.Step]
+			m.Kind, m.Text = "step", fmt.Sprintf("step %d: %s", p.Step+1, plural(int64(s.Users), "user"))
+			if s.Users == 0 {
+				m.Text = fmt.Sprintf("step %d: %s requests/s", p.Step+1, Figure(s.Rate))
+			}
+		}
+		out = append(out, m)
+	}
+	if len(in.Steps) == 0 {
+		return out
+	}
+	start, end := detail.ToMs(in.Steps[0].Start), detail.ToMs(in.Steps[len(in.Steps)-1].End)
+	if summary != nil {
+		for _, r := range summary.Run.Reasons {
+			severity := "fail"
+			if r.Effect == stats.MakesNote {
+				severity = "note"
+			}
+			out = append(out, detail.Mark{T: start, To: &end, Kind: "note", Severity: severity, Text: r.Text})
+		}
+		for _, f := range summary.Findings {
+			out = append(out, detail.Mark{T: start, To: &end, Kind: "finding", Severity: "note", Text: f.Text})
+		}
+	}
+	if info.State != run.Done && info.Message != "" {
+		out = append(out, detail.Mark{T: detail.ToMs(in.Duration), Kind: "note", Severity: "fail", Text: info.Message})
+	}
+	if a := info.Alignment; a != nil {
+		n := 0
+		for _, s := range a.Sources {
+			for _, g := range s.Gaps {
+				if n++; n > mostMarks {
+					break
+				}
+				to := detail.ToMs(g.ToNS)
+				out = append(out, detail.Mark{T: detail.ToMs(g.FromNS), To: &to, Kind: "lost", Severity: "note", Text: s.Name + " was not read"})
+			}
+			for _, t := range s.Restarts[:min(len(s.Restarts), mostMarks)] {
+				out = append(out, detail.Mark{T: detail.ToMs(t), Kind: "lost", Severity: "note", Text: s.Name + " started anew"})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b detail.Mark) int { return cmp.Compare(a.T, b.T) })
+	return out
+}
+
+// shown are the groups of signals that lanes show, each with the signals of which one
+// at least is to be there, and what to do when none is.
+var shown = []struct {
+	group, name string
+	of          signal.Group
+	fix         string
+}{
+	{"engine", "the engine", signal.Engine, "name its page: --telemetry http://HOST:PORT/metrics; `plimsoll check URL` says what an endpoint tells"},
+	{"accelerator", "the accelerators", signal.Accelerator, "run dcgm-exporter -c 1000 (NVIDIA) or the vendor's exporter on the host, and name its page with --telemetry"},
+	{"network", "the network", signal.Network, "run node_exporter on the host, and name its page with --telemetry"},
+	{"host", "the hosts", signal.Host, "run node_exporter on the host, and name its page with --telemetry"},
+}
+
+// MissingLanes says which signals that lanes show are in none of series, and what would make
+// them known. Target is what the check of the endpoint found, as run.json has it.
+func MissingLanes(series []detail.Series, target json.RawMessage) []detail.Missing {
+	var have [signal.Count]bool
+	var groups [256]bool
+	for i := range series {
+		if id, ok := signal.Lookup(series[i].Signal); ok {
+			have[id], groups[id.Def().Group] = true, true
+		}
+	}
+	var facts conduct.Facts
+	_ = json.Unmarshal(target, &facts) // what cannot be read gives no hints
+	out := []detail.Missing{}
+	for _, g := range shown {
+		if groups[g.of] {
+			continue
+		}
+		m := detail.Missing{Group: g.group, Why: "nothing was read that speaks for " + g.name, Fix: g.fix}
+		for _, h := range facts.Hints {
+			if h.Source == g.group || g.group == "engine" && h.Source != "accelerator" && h.Source != "host" {
+				m.Fix = h.Text
+				break
+			}
+		}
+		out = append(out, m)
+	}
+	if groups[signal.Accelerator] {
+		for _, id := range []signal.ID{signal.SMActive, signal.TensorActive, signal.DRAMActive} {
+			if !have[id] {
+				out = append(out, detail.Missing{
+					Group: "accelerator", Signal: id.String(), Why: "the exporter does not state its profiling fields",
+					Fix: "start dcgm-exporter with the DCP metrics (-f /etc/dcgm-exporter/dcp-metrics-included.csv)",
+				})
+			}
+		}
+	}
+	return out
+}
