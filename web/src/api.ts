@@ -106,7 +106,7 @@ export interface One {
 export interface ScatterQuery extends Query { y: string; color?: 'workload' | 'status'; width?: number; height?: number }
 /** Up to 5,000 matches: all as points; above: tiles of counts, and the extreme points of each tile. */
 export interface Scatter {
-  matched: number; colors: string[]
+  matched: number; /** matches that lack the figure */ without?: number; colors: string[]
   points: { n: number[]; x: Ms[]; y: number[]; c: number[] }
   tiles: { x0: Ms[]; x1: Ms[]; y0: number[]; y1: number[]; c: number[]; count: number[] } | null
   y_log: boolean
@@ -145,17 +145,23 @@ export interface WorkloadDoc {
 }
 
 export interface TwinCatalogue {
-  models: { name: string; title: string; params: number }[]
-  gpus: ({ name: string } & Record<string, unknown>)[]
-  engines: ({ name: string } & Record<string, unknown>)[]
+  models: { name: string; title: string; params: number; active_params: number; context: number }[]
+  gpus: { name: string; title: string; memory_gib: number; bandwidth_tbs: number; bf16_tflops: number; fp8_tflops: number; fp4_tflops: number; domain: number }[]
+  engines: { name: string; title: string }[]
+  precisions: string[]
 }
 export interface TwinAsk {
   model: string; gpu: string; gpus?: number; tp?: number; ep?: number; replicas?: number; precision?: string; engine?: string
-  prompt_tokens?: number; output_tokens?: number; workload?: string; users?: number[]; rates?: number[]; requests?: number
+  /** A number of tokens, or a distribution. */
+  prompt_tokens?: number | string; output_tokens?: number | string; workload?: string; users?: number[]; rates?: number[]; requests?: number
 }
 export interface Prediction {
-  fits: boolean; error: string | null; memory: Record<string, unknown>
-  points: { load: number; output_per_s: N; ttft_p50_ms: N; ttft_p95_ms: N; tpot_p50_ms: N; tpot_p95_ms: N; e2e_p95_ms: N; requests: number }[]
+  fits: boolean; error: string; cluster: string; by: 'users' | 'rate'
+  /** Of one device, in bytes; kv_tokens is what one replica holds. */
+  memory: { usable: number; weights: number; activations: number; other: number; kv: number; kv_tokens: number } | null
+  /** What was left out for time, '' for nothing. */
+  left: string
+  points: { load: number; output_per_s: N; ttft_p50_ms: N; ttft_p95_ms: N; tpot_p50_ms: N; tpot_p95_ms: N; e2e_p95_ms: N; requests: number; refused: number }[]
   took_ms: number
 }
 
@@ -171,6 +177,8 @@ export interface Source {
   readonly id: string
   /** Whether all of it is in the page: no server to ask, nothing to start or to change. */
   readonly offline: boolean
+  /** How the requests that are there were chosen, where they are not all. */
+  readonly sampled?: string | null
   runs(signal?: AbortSignal): Promise<RunRow[]>
   doc(signal?: AbortSignal): Promise<RunDoc>
   series(signal?: AbortSignal): Promise<SeriesList>
