@@ -6,6 +6,7 @@ import {
   ApiError, type BandsGrid, type Box, type Common, type EnvelopeGrid, type Figures, type Grid, type HeatGrid, type LatencyName, type LiveEvent, type Missing, type Ms,
   type One, type PointName, type Query, type RequestRow, type Rows, type RunDoc, type RunRow, type Scatter, type ScatterQuery, type Series, type SeriesList, type Source, type Stat,
 } from '../api'
+import { figureColumns, type FigureName } from './figures'
 import { matches, parseFilter } from './filter'
 import { ranks } from './rank'
 
@@ -24,13 +25,6 @@ export interface Bundle {
   sampled?: string | null
   ones?: Record<string, One>
 }
-
-/** The figures by which requests are drawn and sorted, and their columns. */
-export const figureColumns = {
-  ttft: 'ttft_ms', ttfc: 'ttfc_ms', tpot: 'tpot_ms', e2e: 'e2e_ms', ttlt: 'ttlt_ms', retrieval: 'retrieval_ms', send_lag: 'send_lag_ms',
-  prompt: 'prompt_tokens', cached: 'cached_tokens', output: 'output_tokens',
-} as const satisfies Record<string, keyof RequestRow>
-export type FigureName = keyof typeof figureColumns
 
 const maxPoints = 5000
 const tilePixels = 8

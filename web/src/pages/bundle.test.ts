@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import type { RequestRow, RunDoc, Source } from '../api'
+import { type Bundle, BundleSource, commonOf } from './bundle'
+import { figureColumns, termOf } from './figures'
+import { matches, parseFilter } from './filter'
+import { ranks } from './rank'
+
+const doc = { run: { id: 'r', name: 'r' }, workloads: ['a', 'b'], slo: [], missing: [] } as unknown as RunDoc
+
+function bundle(n: number): Bundle {
+  const rows = Array.from({ length: n }, (_, i) => ({
+    n: i, t: i * 10, end: i * 10 + 5 + 1000, workload: i % 3 === 0 ? 'b' : 'a', status: i % 10 === 9 ? 'error' : 'ok', error_kind: i % 10 === 9 ? 'overloaded' : '',
+    ttft_ms: i % 10 === 9 ? null : 100 + i, e2e_ms: i % 10 === 9 ? null : 1000, output_tokens: 7, turn: i % 2,
+  }))
+  const requests: Record<string, unknown[]> = {}
+  for (const k of Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[]) requests[k] = rows.map(r => r[k])
+  return { bundle: 1, doc, requests: requests as Bundle['requests'] & object }
+}
+
+describe('ranks', () => {
+  it('are nearest ranks, as in the report', () => {
+    expect(ranks([5, 1, 4, 2, 3])).toMatchObject({ count: 5, mean: 3, min: 1, p50: 3, p75: 4, p95: 5, max: 5 })
+    expect(ranks(Array.from({ length: 100 }, (_, i) => i + 1))).toMatchObject({ p50: 50, p90: 90, p95: 95, p99: 99 })
+    expect(ranks([null, 7, null])).toMatchObject({ count: 1, p50: 7, p99: 7 })
+    expect(ranks([])).toMatchObject({ count: 0, mean: null, p50: null })
+  })
+})
+
+describe('the offline run', () => {
+  const s = new BundleSource(bundle(100))
+  it('finds, sorts and pages requests', async () => {
+    const r = await s.requests({ filter: 'workload:b status:ok', sort: '-ttft', limit: 2, offset: 1 })
+    expect(r).toMatchObject({ total: 100, matched: 30 })
+    expect(r.rows.map(x => x.n)).toEqual([93, 90])
+    expect((await s.requests({ sort: '-ttft', limit: 100 })).rows.slice(-10).every(x => x.ttft_ms === null)).toBe(true)
+    expect((await s.requests({ from: 100, to: 200 })).matched).toBe(10)
+  })
+  it('computes figures of a range', async () => {
+    const f = await s.figures(0, 1000)
+    expect(f.requests).toMatchObject({ scheduled: 100, ok: 90, error: 10, by_error: { overloaded: 10 } })
+    expect(f.latency_ms.ttft).toMatchObject({ count: 90, min: 100, p50: 148, max: 198 })
+    expect(f.latency_ms.ttft_from_schedule).toMatchObject({ count: 90, min: 105 })
+    expect(f.offered_rps).toBe(100)
+    expect(f.workloads.a?.requests).toBe(66)
+    expect((await s.figures(5000, 6000)).latency_ms.ttft).toMatchObject({ count: 0, p95: null })
+  })
+  it('gives the figures of the report for its own window', async () => {
+    const own = { from: 0, to: 500 } as never
+    expect(await new BundleSource({ ...bundle(3), figures: own }).figures(0, 500)).toBe(own)
+  })
+  it('draws few as points and many as tiles that lose none', async () => {
+    const few = await s.scatter({ y: 'ttft', color: 'workload' })
+    expect(few).toMatchObject({ matched: 90, tiles: null })
+    const many = await new BundleSource(bundle(12_000)).scatter({ y: 'ttft', color: 'status', width: 640, height: 240 })
+    expect(many.matched).toBe(10_800)
+    expect(many.tiles!.count.reduce((a, b) => a + b)).toBe(10_800)
+    expect(many.points.n).toContain(0)
+    expect(many.points.n).toContain(11_998)
+    expect(many.points.n.length).toBeLessThanOrEqual(2 * many.tiles!.count.length)
+    many.points.n.forEach((n, i) => expect(many.points.x[i]).toBe(n * 10))
+  })
+  it('says what chosen ones have in common', async () => {
+    const c = await s.common({}, { y: 'ttft', xmin: 0, xmax: 1e6, ymin: 100, ymax: 1e6 })
+    expect(c).toMatchObject({ selected: 90, rest: 10 })
+    expect(c.bars[0]).toMatchObject({ field: 'status', value: 'ok', selected_share: 1, rest_share: 0 })
+    expect(commonOf([], { y: 'ttft', xmin: 0, xmax: 1, ymin: 0, ymax: 1 })).toEqual({ selected: 0, rest: 0, bars: [] })
+  })
+  it('has a request without its events', async () => {
+    const one = await s.request(3)
+    expect(one.points).toMatchObject({ scheduled: 30, start: 35, first_token: 138, end: 1035, sent: null })
+    await expect(s.request(1000)).rejects.toMatchObject({ status: 404 })
+  })
+  it('cuts grids without putting percentiles together', async () => {
+    const band = { count: [1, 2, 3, 4], min: [1, 1, 1, 1], p50: [1, 2, 3, 4], p95: [1, 2, 3, 4], p99: [1, 2, 3, 4], max: [1, 2, 3, 4] }
+    const g: Source = new BundleSource({
+      ...bundle(1), bands: { '': { from: 0, step_ms: 1000, n: 4, figures: { ttft: band } } }, data: { from: 0, step_ms: 1000, n: 4, series: { 3: { mean: [1, null, 3, 4] } } },
+      heat: { ttft: { from: 0, step_ms: 1000, n: 4, edges_ms: [1, 2, 3], cells: [0, 0, 5, 2, 1, 7] } },
+    })
+    expect(await g.bands(['ttft', 'e2e'], '', 1000, 2500, 600)).toMatchObject({ from: 1000, n: 2, figures: { ttft: { p50: [2, 3] } } })
+    expect((await g.data([3, 4], 500, 1500, 600)).series).toEqual({ 3: { mean: [1, null] } })
+    expect((await g.heat('ttft', '', 2000, 4000, 600)).cells).toEqual([0, 1, 7])
+    expect((await g.bands(['ttft'], 'a', 0, 1, 600)).n).toBe(0)
+  })
+  it('refuses another version', () => {
+    expect(() => new BundleSource({ bundle: 2, doc })).toThrow(/version 2/)
+  })
+})
+
+describe('termOf', () => {
+  it('takes in the bounds it is given', () => {
+    for (const [name, lo, hi] of [['ttft', 12.3456, 98.7654], ['send_lag', 0, 0.0004], ['prompt', 0.2, 400]] as const) {
+      const f = parseFilter(termOf(name, lo, hi))
+      expect(f.errors).toEqual([])
+      const column = figureColumns[name]
+      for (const v of name === 'prompt' ? [1, 400] : [lo, hi, (lo + hi) / 2]) expect(matches(f, { [column]: v } as unknown as RequestRow), `${name} ${v}`).toBe(true)
+      expect(matches(f, { [column]: hi + 2 } as unknown as RequestRow)).toBe(false)
+    }
+  })
+})
