@@ -7,6 +7,7 @@ import (
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
 	"plimsoll/internal/telemetry"
 	"plimsoll/internal/workload"
 )
@@ -96,6 +97,9 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error)) (*Plan
 	}
 	users, err := newCrowd(s, readFile, nil)
 	if err != nil {
+		return nil, err
+	}
+	if err := serviceLevels(new(stats.Input), s, readFile); err != nil {
 		return nil, err
 	}
 	if err := p.sample(s, users); err != nil {

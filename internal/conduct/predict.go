@@ -99,7 +99,10 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	}
 	p.input = stats.Input{
 		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: s.Load.RateDriven(),
-		MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO, Virtual: true,
+		MaxInFlight: s.Load.MaxInFlight, Virtual: true,
+	}
+	if err := serviceLevels(&p.input, s, cfg.ReadFile); err != nil {
+		return nil, &UsageError{Err: err}
 	}
 	return p.run(ctx)
 }

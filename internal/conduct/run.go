@@ -188,9 +188,12 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		begun: make(chan load.StepResult, len(plan)), steer: newSteer(cfg.Steer),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.Load.RateDriven(),
-			MaxInFlight: s.Load.MaxInFlight, Limits: s.Guards.SLO,
+			MaxInFlight:   s.Load.MaxInFlight,
 			IntendedReuse: intendedReuse(s), TPOTFloorMS: tpotFloor(s),
 		},
+	}
+	if err := serviceLevels(&k.input, s, cfg.ReadFile); err != nil {
+		return nil, &UsageError{Err: err}
 	}
 	k.input.Steps = planned(plan, 0)
 	k.writer, err = run.Create(cfg.Root, run.Info{

@@ -7,6 +7,7 @@ import (
 	"plimsoll/internal/message"
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
 	"plimsoll/internal/workload"
 	"plimsoll/internal/workload/content"
 )
@@ -76,6 +77,38 @@ func openWorkload(name string, readFile func(string) ([]byte, error), settings .
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
 	return workload.Read(name, data, &workload.Around{ReadFile: readFile}, settings...)
+}
+
+// serviceLevels adds the limits of a scenario and of its workloads.
+func serviceLevels(in *stats.Input, s *scenario.Scenario, readFile func(string) ([]byte, error)) error {
+	in.Limits, in.WorkloadsCount = s.Guards.Limits()
+	in.Workloads = map[string]stats.WorkloadLimits{}
+	names := make([]string, 0, len(s.Users.Workload))
+	for _, w := range s.Users.Workload {
+		names = append(names, w.Name)
+	}
+	for _, st := range s.Load.Steps {
+		for _, p := range st.Parts {
+			names = append(names, p.Workload)
+		}
+	}
+	for _, name := range names {
+		if name == "" || name == scenario.Synthetic {
+			continue
+		}
+		f, err := openWorkload(name, readFile)
+		if err != nil {
+			return err
+		}
+		w := stats.WorkloadLimits{All: f.SLO.All, First: f.SLO.First, Later: f.SLO.Later, WithRetrieval: f.SLO.WithRetrieval}
+		if len(w.All)+len(w.First)+len(w.Later) > 0 {
+			in.Workloads[f.Name] = w
+		}
+	}
+	if in.WorkloadsCount && len(in.Workloads) == 0 {
+		return fmt.Errorf("guards.slo: %s stands for the limits that come with the workloads, and none of this run has any: give limits, as in ttft.p95=500ms", scenario.OfWorkloads)
+	}
+	return nil
 }
 
 // sessions says whether the users of a scenario have sessions of several requests,

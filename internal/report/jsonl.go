@@ -63,12 +63,14 @@ type Row struct {
 	Connect      *float64 `json:"connect_ms"`
 	Upload       *float64 `json:"upload_ms"`
 	Retrieval    *float64 `json:"retrieval_ms"`
-	SendLag      *float64 `json:"send_lag_ms"`
-	CapWait      float64  `json:"cap_wait_ms"`
-	ReadLag      *float64 `json:"read_lag_ms"`
-	ReadLagMax   *float64 `json:"read_lag_max_ms"`
-	PromptRate   *float64 `json:"prompt_rate"`
-	TokenRate    *float64 `json:"token_rate"`
+	// TTFTWithRetrieval is absent of turns without a search.
+	TTFTWithRetrieval *float64 `json:"ttft_with_retrieval_ms,omitempty"`
+	SendLag           *float64 `json:"send_lag_ms"`
+	CapWait           float64  `json:"cap_wait_ms"`
+	ReadLag           *float64 `json:"read_lag_ms"`
+	ReadLagMax        *float64 `json:"read_lag_max_ms"`
+	PromptRate        *float64 `json:"prompt_rate"`
+	TokenRate         *float64 `json:"token_rate"`
 
 	AskedPrompt     *int32 `json:"asked_prompt_tokens"`
 	AskedOutput     *int32 `json:"asked_output_tokens"`
@@ -109,7 +111,7 @@ func NewRow(r *record.Request) *Row {
 
 		TTFT: millis(stats.TTFT(r)), TTFTFromSchedule: millis(stats.TTFTFromSchedule(r)), TTFC: millis(stats.TTFC(r)),
 		TTLT: millis(stats.TTLT(r)), E2E: millis(stats.E2E(r)), E2EFromSchedule: millis(stats.E2EFromSchedule(r)),
-		Connect: millis(stats.Connect(r)), Upload: millis(stats.Upload(r)), Retrieval: millis(stats.Retrieval(r)),
+		Connect: millis(stats.Connect(r)), Upload: millis(stats.Upload(r)), Retrieval: millis(stats.Retrieval(r)), TTFTWithRetrieval: millis(stats.TTFTWithRetrieval(r)),
 		SendLag: millis(stats.SendLag(r)), CapWait: float64(r.CapWait) / 1e6, ReadLag: millis(stats.ReadLag(r)),
 		PromptRate: finite(stats.PromptRate(r)), TokenRate: finite(stats.TokenRate(r)),
 

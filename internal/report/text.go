@@ -77,6 +77,7 @@ func Text(w io.Writer, r *Run) error {
 	t.latency()
 	t.tokens()
 	t.slo()
+	t.own()
 	t.workloads()
 	t.server(r)
 	t.client(r)
@@ -679,37 +680,82 @@ func (t *text) slo() {
 	if o == nil {
 		return
 	}
-	word := func(met bool) string {
-		if met {
-			return "met"
-		}
-		return "MISSED"
-	}
 	line := word(o.Met) + "; goodput " + perSecond(o.GoodputRPS)
 	if o.Attainment != nil {
 		line += ", attainment " + Percent(*o.Attainment) + " of all scheduled requests"
 	}
 	t.section("SLO", line)
-	from, infinite := false, false
-	for _, l := range o.Limits {
+	t.limits(o.Limits)
+	if len(t.s.Steps) > 1 {
+		t.b.WriteString("    shown for the worst step\n")
+	}
+}
+
+// word says whether a limit is met.
+func word(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
+}
+
+// limits writes service levels, a line each.
+func (t *text) limits(limits []stats.Limit) {
+	from, infinite, search, turns := false, false, false, false
+	workload := ""
+	for _, l := range limits {
 		v := "-"
 		if l.Value != nil {
 			v = Seconds(*l.Value / 1e3)
 		} else {
 			infinite = true
 		}
-		t.b.WriteString("  " + Pad(l.Metric+" "+l.Stat, nameColumn-2) + PadLeft(v, 11) + "   limit" +
+		if l.Workload != workload {
+			workload = l.Workload
+			t.b.WriteString("  " + Cut(Printable(workload), Width-2) + "\n")
+		}
+		name := l.Metric + " " + l.Stat
+		if l.Turn != "" {
+			name, turns = name+" "+l.Turn, true
+		}
+		t.b.WriteString("  " + Pad(name, nameColumn-2) + PadLeft(v, 11) + "   limit" +
 			PadLeft(Seconds(l.Limit/1e3), 11) + "   " + word(l.Met) + "\n")
 		from = from || l.FromSchedule
+		search = search || l.WithRetrieval
 	}
 	if infinite {
 		t.b.WriteString("    - nothing measured, or beyond every limit: failed and incomplete requests\n    count as infinite\n")
 	}
+	if turns {
+		t.b.WriteString("    first, later: of a session's first turn, and of the others\n")
+	}
+	if search {
+		t.b.WriteString("    ttft is counted from the beginning of the search\n")
+	}
 	if from {
 		t.b.WriteString("    ttft and e2e are counted from the schedule, since a rate was asked for\n")
 	}
-	if len(t.s.Steps) > 1 {
-		t.b.WriteString("    shown for the worst step\n")
+}
+
+// own writes how the limits were met that came with the workloads.
+func (t *text) own() {
+	for _, name := range slices.Sorted(maps.Keys(t.s.Workloads)) {
+		o := t.s.Workloads[name].SLO
+		if o == nil || !o.Own {
+			continue
+		}
+		line := Printable(name) + ": limits of its own, which do not decide about the run"
+		counted := t.s.SLO != nil && slices.ContainsFunc(t.s.SLO.Limits, func(l stats.Limit) bool { return l.Workload == name })
+		if counted {
+			line = Printable(name) + ": its own limits stand above"
+		}
+		if o.Attainment != nil {
+			line += "; attainment " + Percent(*o.Attainment) + " of its scheduled requests"
+		}
+		t.section("SLO", line)
+		if !counted {
+			t.limits(o.Limits)
+		}
 	}
 }
 

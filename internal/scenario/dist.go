@@ -522,12 +522,16 @@ func (d Dist) Sigma() float64 {
 }
 
 // Limit is one service level: a statistic of a metric must be at most Value.
-// Its text form is ttft.p95=500ms.
+// Its text form is ttft.p95=500ms. OfWorkloads alone stands for the limits that come
+// with the workloads.
 type Limit struct {
-	Metric string // one of SLOMetrics
+	Metric string // one of SLOMetrics, or OfWorkloads
 	Stat   string // one of SLOStats
 	Value  time.Duration
 }
+
+// OfWorkloads is the limit that makes those of the workloads count.
+const OfWorkloads = "workload"
 
 // SLOMetrics are the latencies that a service level may limit, under the names
 // of the summary.
@@ -539,10 +543,13 @@ var SLOStats = []string{"mean", "p50", "p75", "p90", "p95", "p99", "p999", "max"
 // ParseLimit reads the text form of a limit. The error says what was expected,
 // without the text itself.
 func ParseLimit(s string) (Limit, error) {
+	if strings.TrimSpace(s) == OfWorkloads {
+		return Limit{Metric: OfWorkloads}, nil
+	}
 	name, value, ok := strings.Cut(s, "=")
 	metric, stat, dotted := strings.Cut(strings.TrimSpace(name), ".")
 	if !ok || !dotted {
-		return Limit{}, fmt.Errorf("want METRIC.STAT=DURATION, as in ttft.p95=500ms")
+		return Limit{}, fmt.Errorf("want METRIC.STAT=DURATION, as in ttft.p95=500ms, or %s", OfWorkloads)
 	}
 	l := Limit{Metric: metric, Stat: stat}
 	if err := l.checkNames(); err != nil {
@@ -568,6 +575,9 @@ func (l Limit) checkNames() error {
 }
 
 func (l Limit) check() error {
+	if l == (Limit{Metric: OfWorkloads}) {
+		return nil
+	}
 	if err := l.checkNames(); err != nil {
 		return err
 	}
@@ -593,6 +603,9 @@ func oneOf(what, name string, known []string) error {
 
 // String returns the text form.
 func (l Limit) String() string {
+	if l.Metric == OfWorkloads {
+		return OfWorkloads
+	}
 	return l.Metric + "." + l.Stat + "=" + strictyaml.FormatDuration(l.Value)
 }
 

@@ -71,7 +71,7 @@ var fieldHelp = map[string]Field{
 	"load.steps":         {Help: "Steps with users or rates, lengths and fields of the workload of their own, one after another, instead of `users`, `rate` or `stages` (see below). A probe alone makes them; see docs/probes.md.", Example: "[{users: 1, requests: 8}, {users: 4, requests: 32}]", Arg: "STEPS"},
 	"load.max-in-flight": {Help: "Cap on requests in flight at once. Left out, there is none.", Example: "256", Arg: "N"},
 
-	"guards.slo":              {Help: "What is expected, as METRIC.STAT=DURATION. METRIC is ttft, ttfc, ttlt, e2e, tpot or itl; STAT is mean, p50, p75, p90, p95, p99, p999 or max. A missed one makes the exit code 3.", Example: "[ttft.p95=500ms, tpot.mean=40ms]", Arg: "LIMIT,..."},
+	"guards.slo":              {Help: "What is expected, as METRIC.STAT=DURATION. METRIC is ttft, ttfc, ttlt, e2e, tpot or itl; STAT is mean, p50, p75, p90, p95, p99, p999 or max. `workload` stands for the limits that come with the workloads. A missed one makes the exit code 3.", Example: "[ttft.p95=500ms, tpot.mean=40ms]", Arg: "LIMIT,..."},
 	"guards.max-error-share":  {Help: "The run stops when more than this share of its last 100 requests has failed.", Example: "0.1", Arg: "X"},
 	"guards.max-total-tokens": {Help: "The run stops when this many prompt and output tokens have been used. Left out, there is no limit.", Example: "1000000", Arg: "N"},
 

@@ -140,11 +140,25 @@ func (l *Load) RateDriven() bool {
 
 // Guards say when a run is stopped and what is expected of it.
 type Guards struct {
+	// SLO are the limits that decide about the run.
 	SLO []Limit `yaml:"slo,omitempty"`
 	// MaxErrorShare is of the last 100 requests, above 0 and at most 1.
 	MaxErrorShare float64 `yaml:"max-error-share"`
 	// MaxTotalTokens counts prompt and output tokens; 0 is no limit.
 	MaxTotalTokens int64 `yaml:"max-total-tokens,omitempty"`
+}
+
+// Limits are the limits of SLO that have a value, and whether those of the workloads
+// count too.
+func (g *Guards) Limits() (own []Limit, workloads bool) {
+	for _, l := range g.SLO {
+		if l.Metric == OfWorkloads {
+			workloads = true
+			continue
+		}
+		own = append(own, l)
+	}
+	return own, workloads
 }
 
 // Data says where the run is kept and what is read beside it.

@@ -222,5 +222,5 @@ func valueSchema(t reflect.Type, help Field) *jsonschema.Schema {
 
 func limitPattern() string {
 	d := strings.TrimSuffix(strings.TrimPrefix(durationPattern, "^"), "$")
-	return "^(" + strings.Join(SLOMetrics, "|") + `)\.(` + strings.Join(SLOStats, "|") + ") *= *" + d + "$"
+	return "^((" + strings.Join(SLOMetrics, "|") + `)\.(` + strings.Join(SLOStats, "|") + ") *= *" + d + "|" + OfWorkloads + ")$"
 }

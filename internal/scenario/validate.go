@@ -487,7 +487,7 @@ func (v *validator) guards(g *Guards) {
 			v.fail(path, err.Error(), "")
 			continue
 		}
-		name := l.Metric + "." + l.Stat
+		name := strings.TrimSuffix(l.Metric+"."+l.Stat, ".")
 		if seen[name] {
 			v.fail(path, "a second limit for "+name+": keep one", strictyaml.Quote(l.String()))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
 )
 
 // lateAfter is how long after the end of a window a request of it may start
@@ -105,8 +106,16 @@ func NewCollector(in Input) *Collector {
 	for _, s := range in.Steps {
 		c.grids = append(c.grids, newGrid(s.Start, s.End))
 	}
-	for _, l := range in.Limits {
-		c.wantITL = c.wantITL || l.Metric == "itl"
+	about := func(limits []scenario.Limit) {
+		for _, l := range limits {
+			c.wantITL = c.wantITL || l.Metric == "itl"
+		}
+	}
+	about(in.Limits)
+	for _, w := range in.Workloads {
+		about(w.All)
+		about(w.First)
+		about(w.Later)
 	}
 	return c
 }
@@ -234,7 +243,7 @@ func (c *Collector) row(r *record.Request, tokens int, step int, w uint16, block
 	k.scheduled[i], k.session[i] = r.Scheduled, r.Session
 	k.step[i], k.workload[i], k.block[i] = uint16(step), w, uint8(block)
 	k.status[i], k.buffered[i] = r.Status, r.Flags&record.BufferedStream != 0
-	k.prompt[i] = r.Prompt
+	k.prompt[i], k.later[i] = r.Prompt, r.Turn > 0
 	_, k.tpotTokens[i], _ = tpotOf(r, len(r.Events)+tokens)
 	if r.Start == record.Unset {
 		k.tpotTokens[i] = 0

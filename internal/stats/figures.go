@@ -348,8 +348,11 @@ func (c *Collector) Summary() *Summary {
 			continue
 		}
 		g := f.Group
-		if len(c.workloads) > 1 {
-			g = c.figures(part{-1, w}).Group
+		switch own := (part{-1, w}); {
+		case len(c.workloads) > 1:
+			g = c.figures(own).Group
+		case len(c.in.Workloads) > 0:
+			g.SLO = c.slo(own, &figures{group: f.group, window: f.window})
 		}
 		s.Workloads[name] = &g
 	}
@@ -371,7 +374,7 @@ func (c *Collector) Summary() *Summary {
 		}
 		s.SLO = worst(s.SLO, s.Steps)
 		for _, g := range s.Workloads {
-			if len(c.workloads) == 1 {
+			if len(c.workloads) == 1 && len(c.in.Workloads) == 0 {
 				g.SLO = s.SLO
 			}
 		}

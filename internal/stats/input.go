@@ -24,7 +24,11 @@ type Input struct {
 	// MaxInFlight is the cap in flight that the user asked for, 0 for none.
 	MaxInFlight int              `json:"max_in_flight"`
 	Limits      []scenario.Limit `json:"limits"`
-	Client      ClientInput      `json:"client"`
+	// Workloads are the limits that come with workloads, by name. They are judged for
+	// the requests of each; WorkloadsCount makes them limits of the run too.
+	Workloads      map[string]WorkloadLimits `json:"workloads,omitempty"`
+	WorkloadsCount bool                      `json:"workloads_count,omitempty"`
+	Client         ClientInput               `json:"client"`
 	// Server is what the servers counted, nil when none was read.
 	Server *ServerInput `json:"server,omitempty"`
 	// IntendedReuse is the share of prompt tokens that the workload means to come
@@ -36,6 +40,17 @@ type Input struct {
 	// Virtual says that no client measured: the requests were simulated, and
 	// nothing is known of a client.
 	Virtual bool `json:"virtual,omitempty"`
+}
+
+// WorkloadLimits are the service levels of one workload.
+type WorkloadLimits struct {
+	// All hold for every request, First for those of a session's first turn, Later
+	// for those of the others.
+	All   []scenario.Limit `json:"all,omitempty"`
+	First []scenario.Limit `json:"first,omitempty"`
+	Later []scenario.Limit `json:"later,omitempty"`
+	// WithRetrieval makes ttft count from the beginning of the retrieval.
+	WithRetrieval bool `json:"with_retrieval,omitempty"`
 }
 
 // StepInput is one level of load.

@@ -83,6 +83,7 @@ type chunk struct {
 	block      []uint8
 	status     []record.Status
 	buffered   []bool
+	later      []bool  // not the session's first turn
 	tpotTokens []int32 // what tpot is divided by, 0 when it is not known
 	prompt     []int32
 	cols       [numCols]span
@@ -92,7 +93,7 @@ func newChunk() *chunk {
 	return &chunk{
 		scheduled: make([]int64, chunkRows), session: make([]uint64, chunkRows),
 		step: make([]uint16, chunkRows), workload: make([]uint16, chunkRows), block: make([]uint8, chunkRows),
-		status: make([]record.Status, chunkRows), buffered: make([]bool, chunkRows),
+		status: make([]record.Status, chunkRows), buffered: make([]bool, chunkRows), later: make([]bool, chunkRows),
 		tpotTokens: make([]int32, chunkRows), prompt: make([]int32, chunkRows),
 	}
 }
@@ -121,6 +122,8 @@ const (
 	mSendLag
 	mReadLag
 	mITL
+	mTTFTWithRetrieval
+	mTTFTWithRetrievalFromSchedule
 )
 
 // value returns metric m of row i, in ns or tokens per second. It repeats the
@@ -173,6 +176,12 @@ func (k *chunk) value(m metric, i int) (float64, bool) {
 		return col(colReadLag)
 	case mITL:
 		return col(colITL)
+	case mTTFTWithRetrieval:
+		return sum(colTTFT, colRetrieval)
+	case mTTFTWithRetrievalFromSchedule:
+		v, has := sum(colTTFT, colDelay)
+		r, ok := col(colRetrieval)
+		return v + r, has && ok
 	}
 	panic("BUG: unknown metric")
 }

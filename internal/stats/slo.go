@@ -2,6 +2,7 @@ package stats
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -51,21 +52,100 @@ func ParseStat(s string) (permille int, err error) {
 	return int(v), nil
 }
 
-// slo judges the limits over the chosen part; nil when there are none.
+// level is a limit and the requests that it is about.
+type level struct {
+	scenario.Limit
+	// workload names the one whose requests it is about, empty for all; turn is
+	// first, later or empty for all.
+	workload, turn string
+	retrieval      bool
+}
+
+// The turns that a workload's limits are about.
+const (
+	turnFirst = "first"
+	turnLater = "later"
+)
+
+// levelsOf lists the limits that come with a workload.
+func (w *WorkloadLimits) levelsOf(workload string) []level {
+	var out []level
+	for _, g := range []struct {
+		turn   string
+		limits []scenario.Limit
+	}{{turnFirst, w.First}, {turnLater, w.Later}, {"", w.All}} {
+		for _, l := range g.limits {
+			out = append(out, level{l, workload, g.turn, w.WithRetrieval && l.Metric == "ttft"})
+		}
+	}
+	return out
+}
+
+// limits lists what a part is judged by: one workload by its own limits, if it has
+// any, else by those of the run.
+func (c *Collector) limits(p part) []level {
+	if p.workload >= 0 {
+		name := c.workloads[p.workload]
+		if w := c.in.Workloads[name]; len(w.All)+len(w.First)+len(w.Later) > 0 {
+			return w.levelsOf(name)
+		}
+	}
+	var out []level
+	for _, l := range c.in.Limits {
+		out = append(out, level{Limit: l})
+	}
+	if c.in.WorkloadsCount && p.workload < 0 {
+		for _, name := range slices.Sorted(maps.Keys(c.in.Workloads)) {
+			w := c.in.Workloads[name]
+			out = append(out, w.levelsOf(name)...)
+		}
+	}
+	return out
+}
+
+// about says whether a limit is about row i of k.
+func (c *Collector) about(l *level, k *chunk, i int) bool {
+	switch {
+	case l.workload != "" && c.workloads[k.workload[i]] != l.workload:
+		return false
+	case l.turn == turnFirst:
+		return !k.later[i]
+	case l.turn == turnLater:
+		return k.later[i]
+	}
+	return true
+}
+
+// figureOf returns the figure that a limit is about.
+func (c *Collector) figureOf(l *level) (m metric, fromSchedule bool) {
+	m, fromSchedule, ok := c.sloMetric(l.Metric)
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("BUG: a limit on %q passed validation", l.Metric))
+	case l.retrieval && fromSchedule:
+		m = mTTFTWithRetrievalFromSchedule
+	case l.retrieval:
+		m = mTTFTWithRetrieval
+	}
+	return m, fromSchedule
+}
+
+// slo judges the limits of the chosen part over it; nil when there are none. A
+// request is good when every limit that is about it holds for it; one that no limit
+// is about, when it is ok.
 //
 // A cancelled request whose figure never came is a lower bound: it counts as
 // over the limit when it had waited longer than that, and not at all otherwise.
 func (c *Collector) slo(p part, f *figures) *SLO {
-	if len(c.in.Limits) == 0 {
+	limits := c.limits(p)
+	if len(limits) == 0 {
 		return nil
 	}
-	s := &SLO{Met: true, Limits: []Limit{}}
+	s := &SLO{Met: true, Limits: []Limit{}, Own: p.workload >= 0 && limits[0].workload != ""}
 	bad := make([]bool, 0, f.group.req.Scheduled)
-	for n, l := range c.in.Limits {
-		m, fromSchedule, ok := c.sloMetric(l.Metric)
-		if !ok {
-			panic(fmt.Sprintf("BUG: a limit on %q passed validation", l.Metric))
-		}
+	for n := range limits {
+		l := &limits[n]
+		m, fromSchedule := c.figureOf(l)
 		limit := float64(l.Value)
 		var values []float64
 		var infinite, at int64
@@ -75,12 +155,15 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 			if q.Status == record.Cancelled && !q.Has {
 				q.Waited, q.Waits = k.waited(i, m, fromSchedule)
 			}
-			over, counted, endless := q.judge(m == mTPOT || m == mITL, limit)
-			if counted {
-				values = append(values, q.Value)
-			}
-			if endless {
-				infinite++
+			over := q.Status != record.OK // only an ok request can be good
+			if c.about(l, k, i) {
+				var counted, endless bool
+				if over, counted, endless = q.judge(m == mTPOT || m == mITL, limit); counted {
+					values = append(values, q.Value)
+				}
+				if endless {
+					infinite++
+				}
 			}
 			if n == 0 {
 				bad = append(bad, over)
@@ -89,10 +172,13 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 			}
 			at++
 		})
-		out := Limit{Metric: l.Metric, Stat: l.Stat, Limit: limit / perMS, FromSchedule: fromSchedule}
+		out := Limit{Metric: l.Metric, Stat: l.Stat, Limit: limit / perMS, FromSchedule: fromSchedule, Turn: l.turn, WithRetrieval: l.retrieval}
+		if p.workload < 0 {
+			out.Workload = l.workload
+		}
 		v := StatOf(values, infinite, l.Stat)
 		if m == mITL {
-			v = PooledStat(f.group.itls, int64(len(values)), infinite, l.Stat)
+			v = PooledStat(c.itlsOf(p, f, l), int64(len(values)), infinite, l.Stat)
 		}
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			out.Value, out.Met = known(v/perMS), v <= limit
@@ -114,6 +200,19 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 	return s
 }
 
+// itlsOf returns the times between the tokens that a limit is about. They are pooled
+// over the turns of a workload: a limit for some of the turns is judged by all.
+func (c *Collector) itlsOf(p part, f *figures, l *level) []*histogram.Histogram {
+	if l.workload == "" || p.workload >= 0 {
+		return f.group.itls
+	}
+	w, ok := c.names[l.workload]
+	if !ok {
+		return nil
+	}
+	return c.merged(part{p.step, int(w)}).itls
+}
+
 // waited returns how long a request had waited for figure m when it ended. It
 // says nothing of figures per token.
 func (k *chunk) waited(i int, m metric, fromSchedule bool) (float64, bool) {
@@ -122,6 +221,10 @@ func (k *chunk) waited(i int, m metric, fromSchedule bool) (float64, bool) {
 	}
 	end, ok := k.cols[colEnd].get(i)
 	delay, has := k.cols[colDelay].get(i)
+	if m == mTTFTWithRetrieval || m == mTTFTWithRetrievalFromSchedule {
+		search, _ := k.cols[colRetrieval].get(i)
+		end += search
+	}
 	if fromSchedule {
 		return float64(end + delay), ok && has
 	}

@@ -198,6 +198,8 @@ type SLO struct {
 	GoodputRPS *float64 `json:"goodput_rps"`
 	Attainment *float64 `json:"attainment"`
 	Limits     []Limit  `json:"limits"`
+	// Own says that the limits came with the workload, and not from the run.
+	Own bool `json:"own,omitempty"`
 }
 
 // Limit is one service level and what was measured. Value is in ms; nil when
@@ -211,6 +213,12 @@ type Limit struct {
 	Value        *float64 `json:"value"`
 	Met          bool     `json:"met"`
 	FromSchedule bool     `json:"from_schedule"`
+	// Of a workload's own limits: Workload is its name where limits of several stand
+	// together, Turn is first or later where it holds for those turns alone, and
+	// WithRetrieval says that ttft is counted from the beginning of the retrieval.
+	Workload      string `json:"workload,omitempty"`
+	Turn          string `json:"turn,omitempty"`
+	WithRetrieval bool   `json:"with_retrieval,omitempty"`
 }
 
 // ClientPart says how the measuring client itself did.
@@ -238,7 +246,9 @@ type Group struct {
 	Tokens   Tokens    `json:"tokens"`
 	Latency  Latency   `json:"latency_ms"`
 	Rates    RatesPart `json:"rates"`
-	SLO      *SLO      `json:"slo"`
+	// SLO judges the limits that come with the workload, those of the run where it
+	// has none.
+	SLO *SLO `json:"slo"`
 }
 
 // Step has the figures of one level of load.

@@ -264,6 +264,13 @@ func (c *checker) check() {
 	c.cancel()
 	c.media()
 	c.vary()
+	for at, limits := range map[string][]scenario.Limit{"slo.all": f.SLO.All, "slo.first": f.SLO.First, "slo.later": f.SLO.Later} {
+		for i, l := range limits {
+			if l.Metric == scenario.OfWorkloads {
+				c.fail(c.item(at, i), "want a limit, as in ttft.p95=500ms", strictyaml.Quote(l.String()), "")
+			}
+		}
+	}
 	if f.SLO.WithRetrieval && f.Retrieval == nil {
 		c.fail("slo.with-retrieval", "there is no retrieval in this workload", "", "")
 	}

@@ -1,0 +1,103 @@
+package stats
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
+)
+
+func limitsOf(t *testing.T, texts ...string) (out []scenario.Limit) {
+	t.Helper()
+	for _, s := range texts {
+		l, err := scenario.ParseLimit(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// turn is a request of a workload whose first token comes after ttft.
+func turn(workload string, n uint32, start, ttft int64) *record.Request {
+	r := streamed(start, ttft, ttft+10*ms)
+	r.Workload, r.Turn, r.Session = workload, n, 1
+	return r
+}
+
+// A workload is judged by its own limits, by turn and with the retrieval where it
+// says so, and the run by them only where that is asked for.
+func TestWorkloadLimits(t *testing.T) {
+	in := window(10 * sec)
+	in.Workloads = map[string]WorkloadLimits{
+		"docs":   {First: limitsOf(t, "ttft.p95=800ms"), Later: limitsOf(t, "ttft.p95=200ms"), All: limitsOf(t, "tpot.p95=60ms")},
+		"search": {All: limitsOf(t, "ttft.p50=500ms"), WithRetrieval: true},
+		"gone":   {All: limitsOf(t, "e2e.max=1s")},
+	}
+	searched := turn("search", 0, sec, 300*ms)
+	searched.RetrievalStart, searched.RetrievalEnd = sec-400*ms, sec // 700 ms with it
+	quick := turn("search", 0, sec, 100*ms)
+	quick.RetrievalStart, quick.RetrievalEnd = sec-400*ms, sec
+	gaveUp := turn("search", 1, 2*sec, 0)
+	gaveUp.Status, gaveUp.Events = record.Cancelled, nil
+	gaveUp.Headers, gaveUp.FirstEvent, gaveUp.FirstToken, gaveUp.FirstContent, gaveUp.LastToken = record.Unset, record.Unset, record.Unset, record.Unset, record.Unset
+	gaveUp.RetrievalStart, gaveUp.RetrievalEnd, gaveUp.End = 2*sec-450*ms, 2*sec, 2*sec+100*ms // had waited 550 ms
+	rs := []*record.Request{
+		turn("docs", 0, 0, 700*ms), turn("docs", 1, sec, 150*ms), turn("docs", 2, 2*sec, 300*ms),
+		turn("plain", 0, 0, 900*ms), searched, quick, gaveUp,
+	}
+	want := func(name string, s *SLO, attainment float64, lines ...string) {
+		t.Helper()
+		if s == nil {
+			t.Errorf("%s: no service levels", name)
+			return
+		}
+		var got []string
+		for _, l := range s.Limits {
+			v := "null"
+			if l.Value != nil {
+				v = time.Duration(*l.Value * 1e6).String()
+			}
+			got = append(got, strings.TrimSpace(strings.Join([]string{l.Workload, l.Turn, l.Metric + "." + l.Stat, v, map[bool]string{true: "met", false: "missed"}[l.Met], map[bool]string{true: "with retrieval"}[l.WithRetrieval]}, " ")))
+		}
+		if diff := cmp.Diff(lines, got); diff != "" {
+			t.Errorf("%s: limits (-want +got):\n%s", name, diff)
+		}
+		is(t, name+": attainment", s.Attainment, &attainment)
+	}
+	s := summarize(in, rs...)
+	if s.SLO != nil || s.Workloads["plain"].SLO != nil {
+		t.Error("limits that nobody gave are judged")
+	}
+	want("docs", s.Workloads["docs"].SLO, 2.0/3, "first ttft.p95 700ms met", "later ttft.p95 300ms missed", "tpot.p95 10ms met")
+	want("search", s.Workloads["search"].SLO, 1.0/3, "ttft.p50 700ms missed with retrieval")
+	if !s.Workloads["docs"].SLO.Own || s.Workloads["docs"].SLO.Met {
+		t.Errorf("docs: %+v", s.Workloads["docs"].SLO)
+	}
+
+	in.WorkloadsCount = true
+	in.Limits = limitsOf(t, "e2e.max=2s")
+	s = summarize(in, rs...)
+	want("run", s.SLO, 4.0/7, "e2e.max 910ms met", "docs first ttft.p95 700ms met", "docs later ttft.p95 300ms missed", "docs  tpot.p95 10ms met",
+		"gone  e2e.max null missed", "search  ttft.p50 700ms missed with retrieval")
+	want("plain", s.Workloads["plain"].SLO, 1, "e2e.max 910ms met")
+	if s.SLO.Met || s.SLO.Own {
+		t.Errorf("the run: %+v", s.SLO)
+	}
+
+	// At a rate ttft is what the user waits from the schedule on.
+	in = window(10 * sec)
+	in.RateDriven = true
+	in.Workloads = map[string]WorkloadLimits{"search": {All: limitsOf(t, "ttft.p50=500ms"), WithRetrieval: true}}
+	quick.Scheduled -= 150 * ms
+	s = summarize(in, quick)
+	want("search", s.Workloads["search"].SLO, 0, "ttft.p50 650ms missed with retrieval")
+	if v, ok := TTFTWithRetrieval(quick); !ok || v != 500*ms {
+		t.Errorf("ttft with retrieval is %d", v)
+	}
+}
