@@ -69,7 +69,7 @@ func (c *serveCmd) Run(a *app) (err error) {
 	}
 	fmt.Fprintf(a.env.Stdout, "panel at %s\n", u)
 	if err = s.Serve(a.ctx, l); err == nil {
-		err = s.Close()
+		err = s.Close(a.hard)
 	}
 	return err
 }

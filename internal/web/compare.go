@@ -24,6 +24,12 @@ type Compared struct {
 	Clear []*bool `json:"clear"`
 }
 
+// comparison are the figures of several runs side by side.
+type comparison struct {
+	Runs []detail.RunRow `json:"runs"`
+	Rows []Compared      `json:"rows"`
+}
+
 // figure is how to get a figure out of a summary, with its interval.
 type figure struct {
 	metric, unit, better string
@@ -125,15 +131,17 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	var sums []*stats.Summary
 	runs := []detail.RunRow{}
 	for _, id := range ids {
-		saved, err := s.openRun(id)
+		o, err := s.open(w, id)
 		if err != nil {
 			return err
 		}
-		sum := summaryOf(saved)
-		sums = append(sums, sum)
-		runs = append(runs, s.makeRow(saved, sum))
+		row := s.row(id)
+		if row == nil {
+			return noRun(id)
+		}
+		sums, runs = append(sums, o.summary), append(runs, *row)
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"runs": runs, "rows": compareSummaries(sums)})
+	return writeJSON(w, http.StatusOK, comparison{runs, compareSummaries(sums)})
 }
 
 // compareSummaries lines up the figures of summaries, nil for a run without one. A

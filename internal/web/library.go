@@ -49,6 +49,25 @@ var library = sync.OnceValues(func() ([]LibraryWorkload, error) {
 	return out, nil
 })
 
+// workloadList are the workloads of the library.
+type workloadList struct {
+	Workloads []LibraryWorkload `json:"workloads"`
+}
+
+// workloadDoc is a workload of the library.
+type workloadDoc struct {
+	Name string `json:"name"`
+	// YAML is its file.
+	YAML  string          `json:"yaml"`
+	Facts *workload.Shape `json:"facts"`
+	Shape radar   `json:"shape"`
+}
+
+// radar is what a radar chart of a workload shows.
+type radar struct {
+	Axes []ShapeAxis `json:"axes"`
+}
+
 func (s *Server) listWorkloads(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if m := q.Get("model"); m != "" {
@@ -60,7 +79,7 @@ func (s *Server) listWorkloads(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"workloads": list})
+	return writeJSON(w, http.StatusOK, workloadList{list})
 }
 
 // ShapeAxis is one axis of a radar.
@@ -104,7 +123,5 @@ func (s *Server) getWorkload(w http.ResponseWriter, r *http.Request) error {
 		}
 		axes = append(axes, ShapeAxis{Name: a.Name, Value: a.Value, Unit: a.Unit, Share: a.Score, Text: text})
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{
-		"name": name, "yaml": string(source), "facts": facts, "shape": map[string]any{"axes": axes},
-	})
+	return writeJSON(w, http.StatusOK, workloadDoc{Name: name, YAML: string(source), Facts: facts, Shape: radar{axes}})
 }

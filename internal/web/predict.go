@@ -75,14 +75,17 @@ type (
 	}
 )
 
+// twinCatalogue is all that a twin can be made of.
+type twinCatalogue struct {
+	Models     []CatalogueModel  `json:"models"`
+	GPUs       []CatalogueGPU    `json:"gpus"`
+	Engines    []CatalogueEngine `json:"engines"`
+	Precisions []twin.Precision  `json:"precisions"`
+}
+
 func (s *Server) catalogue(w http.ResponseWriter, _ *http.Request) error {
 	c := twin.Builtin()
-	out := struct {
-		Models     []CatalogueModel  `json:"models"`
-		GPUs       []CatalogueGPU    `json:"gpus"`
-		Engines    []CatalogueEngine `json:"engines"`
-		Precisions []twin.Precision  `json:"precisions"`
-	}{Precisions: []twin.Precision{twin.BF16, twin.FP8, twin.FP8Block, twin.FP4, twin.INT8, twin.INT4}}
+	out := twinCatalogue{Precisions: []twin.Precision{twin.BF16, twin.FP8, twin.FP8Block, twin.FP4, twin.INT8, twin.INT4}}
 	for i := range c.Models {
 		m := &c.Models[i]
 		out.Models = append(out.Models, CatalogueModel{Name: m.Name, Title: m.ID, Params: m.Params(), Active: m.ActiveParams(), Context: m.Context})

@@ -15,14 +15,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"plimsoll/internal/conduct"
 	"plimsoll/internal/detail"
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
-	"plimsoll/internal/scenario"
-	"plimsoll/internal/stats"
 )
 
 // idForm is what the name of a run's folder may be: what run.FileName makes, which
@@ -209,8 +205,7 @@ func (s *Server) row(id string) *detail.RunRow {
 		if err != nil {
 			return nil
 		}
-		summary, _ := r.Summary() // a run without one has a row too
-		c = cachedRow{stamp: stamp, row: s.makeRow(r, summary)}
+		c = cachedRow{stamp: stamp, row: report.RunRow(r)}
 		s.rows.mu.Lock()
 		if s.rows.rows == nil {
 			s.rows.rows = map[string]cachedRow{}
@@ -219,101 +214,18 @@ func (s *Server) row(id string) *detail.RunRow {
 		s.rows.mu.Unlock()
 	}
 	out := c.row
-	out.Live = s.isLive(id)
+	if w := s.watchOf(id); w != nil {
+		now := w.Doc().Run
+		out.Live, out.DurationS = true, now.DurationS
+		out.Requests, out.Errors, out.ErrorShare = now.Requests, now.Errors, now.ErrorShare
+		out.TTFTP95, out.TPOTP95, out.OutputPerS, out.GoodputRPS = now.TTFTP95, now.TPOTP95, now.OutputPerS, now.GoodputRPS
+	}
 	return &out
 }
 
-// makeRow is the row of a run with its summary, nil for none.
-func (s *Server) makeRow(r *run.Run, summary *stats.Summary) detail.RunRow {
-	info := r.Info()
-	id := filepath.Base(r.Dir())
-	row := detail.RunRow{
-		ID: id, Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: string(info.State),
-		Workloads: []string{}, Tags: map[string]string{}, Live: s.isLive(id),
-	}
-	for k, v := range info.Tags {
-		row.Tags[k] = v
-	}
-	if text, err := r.Scenario(); err == nil {
-		if sc, err := readSaved(text); err == nil {
-			row.Model, row.Target, row.Load = sc.Target.Model, strings.Join(sc.Target.URL, ", "), report.DescribeLoad(&sc.Load)
-			row.Workloads = workloadNames(sc)
-		}
-	}
-	var simulated struct {
-		Twin struct {
-			Text string `json:"text"`
-		} `json:"twin"`
-	}
-	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
-		row.Target = "simulated: " + simulated.Twin.Text
-	}
-	if info.End != nil {
-		d := info.End.Sub(info.Start).Seconds()
-		row.DurationS = &d
-	}
-	if info.Verdict != "" {
-		verdict := string(info.Verdict)
-		row.Verdict = &verdict
-	}
-	if summary != nil {
-		addFigures(&row, summary)
-	}
-	n := s.readNotes(id)
-	if n.Name != "" {
-		row.Name = n.Name
-	}
-	row.Note = n.Note
-	for k, v := range n.Tags {
-		if v == nil {
-			delete(row.Tags, k)
-		} else {
-			row.Tags[k] = *v
-		}
-	}
-	return row
-}
-
-// addFigures fills in what a summary says.
-func addFigures(row *detail.RunRow, s *stats.Summary) {
-	verdict := string(s.Run.Verdict)
-	row.Verdict, row.DurationS = &verdict, s.Run.DurationS
-	q := &s.Requests
-	row.Requests, row.Errors = &q.Scheduled, &q.Error
-	if q.Scheduled > 0 {
-		share := float64(q.Error) / float64(q.Scheduled)
-		row.ErrorShare = &share
-	}
-	p95 := func(d *stats.Dist) *float64 {
-		if d == nil {
-			return nil
-		}
-		return d.P95
-	}
-	row.TTFTP95, row.TPOTP95, row.E2EP95 = p95(s.Latency.TTFT), p95(s.Latency.TPOT), p95(s.Latency.E2E)
-	row.OutputPerS = s.Tokens.OutputPerS
-	if s.SLO != nil {
-		row.GoodputRPS, row.SLOMet = s.SLO.GoodputRPS, &s.SLO.Met
-	}
-}
-
-// workloadNames are the workloads of a scenario in their order, which is that of
-// their colours.
-func workloadNames(s *scenario.Scenario) []string {
-	if len(s.Users.Workload) == 0 {
-		return []string{scenario.Synthetic}
-	}
-	names := make([]string, 0, len(s.Users.Workload))
-	for _, w := range s.Users.Workload {
-		names = append(names, w.Name)
-	}
-	return names
-}
-
-// readSaved reads the scenario of a run. Where it names a variable the name stays:
-// what that holds now is not what it held then, and may be a key.
-func readSaved(text []byte) (*scenario.Scenario, error) {
-	return scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: func(name string) (string, bool) { return "${" + name + "}", true }})
+// runList are runs, the newest first.
+type runList struct {
+	Runs []detail.RunRow `json:"runs"`
 }
 
 func (s *Server) listRuns(w http.ResponseWriter, _ *http.Request) error {
@@ -321,37 +233,16 @@ func (s *Server) listRuns(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"runs": rows})
-}
-
-// Notes is what a user added to a run afterwards, the content of notes.json.
-type Notes struct {
-	Schema string `json:"schema"` // plimsoll.notes/1
-	Note   string `json:"note,omitempty"`
-	// Name stands for that of run.json.
-	Name string `json:"name,omitempty"`
-	// Tags add to those of run.json and replace them; null takes one out.
-	Tags map[string]*string `json:"tags,omitempty"`
+	return writeJSON(w, http.StatusOK, runList{rows})
 }
 
 const (
-	notesFile   = "notes.json"
-	notesSchema = "plimsoll.notes/1"
-	maxNote     = 20_000
-	maxName     = 200
-	maxTags     = 50
-	maxTag      = 100
+	notesFile = "notes.json"
+	maxNote   = 20_000
+	maxName   = 200
+	maxTags   = 50
+	maxTag    = 100
 )
-
-// readNotes returns the notes of a run, none when there are none to read.
-func (s *Server) readNotes(id string) Notes {
-	var n Notes
-	b, err := s.root.ReadFile(id + "/" + notesFile)
-	if err == nil && json.Unmarshal(b, &n) == nil && n.Schema == notesSchema {
-		return n
-	}
-	return Notes{Schema: notesSchema}
-}
 
 // RunPatch is the body of a PATCH of a run: what is absent stays.
 type RunPatch struct {
@@ -362,7 +253,8 @@ type RunPatch struct {
 
 func (s *Server) patchRun(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if _, err := s.openRun(id); err != nil {
+	saved, err := s.openRun(id)
+	if err != nil {
 		return err
 	}
 	var p RunPatch
@@ -370,7 +262,7 @@ func (s *Server) patchRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.rows.mu.Lock() // two patches at once would each lose what the other says
-	err := s.addNotes(id, &p)
+	err = s.addNotes(saved, &p)
 	s.rows.mu.Unlock()
 	if err != nil {
 		return err
@@ -382,8 +274,12 @@ func (s *Server) patchRun(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, row)
 }
 
-func (s *Server) addNotes(id string, p *RunPatch) error {
-	n := s.readNotes(id)
+// addNotes keeps what a patch says beside a run.
+func (s *Server) addNotes(saved *run.Run, p *RunPatch) error {
+	n, err := saved.Remarks()
+	if err != nil { // none yet, or none that can be read
+		n = run.Remarks{Schema: run.NotesSchemaName}
+	}
 	if p.Note != nil {
 		if len(*p.Note) > maxNote {
 			return wrong("note", "a note of %d bytes is longer than %d", len(*p.Note), maxNote)
@@ -412,7 +308,7 @@ func (s *Server) addNotes(id string, p *RunPatch) error {
 	if err != nil {
 		return fmt.Errorf("encode notes: %w", err)
 	}
-	return s.write(id+"/"+notesFile, append(b, '\n'))
+	return s.write(filepath.Base(saved.Dir())+"/"+notesFile, append(b, '\n'))
 }
 
 // write makes a file below the folder of runs hold b, or leaves it as it was.
@@ -450,7 +346,7 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 		p.Fix = "confirm=" + id
 		return p
 	}
-	if s.isLive(id) {
+	if s.watchOf(id) != nil {
 		return &Problem{Status: http.StatusConflict, Text: "the run is still under way", Fix: "stop it first"}
 	}
 	s.stores.forget(id)
@@ -459,17 +355,5 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("delete run %s: %w", id, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// summaryOf returns the summary of a run; where none was written, as of a run that
-// was killed, one made of its records, nil when that cannot be.
-func summaryOf(r *run.Run) *stats.Summary {
-	if s, err := r.Summary(); err == nil {
-		return s
-	}
-	if s, _, err := conduct.Remake(r); err == nil {
-		return s
-	}
 	return nil
 }

@@ -107,15 +107,19 @@ type scenarioText struct {
 	Scenario string `json:"scenario"`
 }
 
+// checked is what a scenario would do, or everything that is wrong with it.
+type checked struct {
+	Errors []ScenarioError `json:"errors"`
+	// Plan is that of plimsoll run --dry-run, null when something is wrong.
+	Plan *conduct.Plan `json:"plan"`
+}
+
 func (s *Server) checkScenario(w http.ResponseWriter, r *http.Request) error {
 	var in scenarioText
 	if err := readJSON(r, &in); err != nil {
 		return err
 	}
-	out := struct {
-		Errors []ScenarioError `json:"errors"`
-		Plan   *conduct.Plan   `json:"plan"`
-	}{Errors: []ScenarioError{}}
+	out := checked{Errors: []ScenarioError{}}
 	sc, err := s.readScenario(in.Scenario)
 	if err == nil {
 		out.Plan, err = conduct.NewPlan(sc, s.readFile)
@@ -152,12 +156,23 @@ type StoredScenario struct {
 	Changed string `json:"changed"` // RFC 3339, UTC
 }
 
+// scenarioList are the stored scenarios by name.
+type scenarioList struct {
+	Scenarios []StoredScenario `json:"scenarios"`
+}
+
+// namedScenario is a stored scenario.
+type namedScenario struct {
+	Name     string `json:"name"`
+	Scenario string `json:"scenario"`
+}
+
 func (s *Server) listScenarios(w http.ResponseWriter, _ *http.Request) error {
 	list, err := s.stored()
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"scenarios": list})
+	return writeJSON(w, http.StatusOK, scenarioList{list})
 }
 
 func (s *Server) stored() ([]StoredScenario, error) {
@@ -204,7 +219,7 @@ func (s *Server) getScenario(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]string{"name": name, "scenario": string(b)})
+	return writeJSON(w, http.StatusOK, namedScenario{name, string(b)})
 }
 
 func (s *Server) putScenario(w http.ResponseWriter, r *http.Request) error {
@@ -233,7 +248,7 @@ func (s *Server) putScenario(w http.ResponseWriter, r *http.Request) error {
 	if err := s.write(scenariosDir+"/"+name+scenarioExt, []byte(in.Scenario)); err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]string{"name": name, "scenario": in.Scenario})
+	return writeJSON(w, http.StatusOK, namedScenario{name, in.Scenario})
 }
 
 func (s *Server) deleteScenario(w http.ResponseWriter, r *http.Request) error {

@@ -5,37 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/live"
 )
 
-// work is the run under way that was started here.
+// work is the one run that may be under way.
 type work struct {
 	mu sync.Mutex
-	// busy is true from the request that starts a run until its end, id is known
-	// once its folder is there.
-	busy bool
-	id   string
-	// halt ends the run: softly at the first call.
-	halt func()
+	// watch looks at it; nil when there is none.
+	watch *live.Watch
+	// halt ends it at once; nil when it was begun elsewhere.
+	halt context.CancelFunc
 }
 
-// isLive says whether a run is under way in this process.
-func (s *Server) isLive(id string) bool {
+// Watch shows a run that is begun elsewhere in this process: it can be looked at and
+// stopped here, and no other is started until its end.
+func (s *Server) Watch(w *live.Watch) {
 	s.work.mu.Lock()
 	defer s.work.mu.Unlock()
-	return s.work.busy && s.work.id == id
+	s.work.watch, s.work.halt = w, nil
 }
 
-// stop ends the run under way softly, if there is one.
-func (k *work) stop() {
+// current returns the watch over the run under way, nil when there is none.
+func (k *work) current() (w *live.Watch, halt context.CancelFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.busy && k.halt != nil {
-		k.halt()
+	if k.watch != nil && k.halt == nil {
+		select {
+		case <-k.watch.Ended():
+			k.watch = nil // nobody else says so
+		default:
+		}
+	}
+	return k.watch, k.halt
+}
+
+// watchOf returns the watch over a run under way in this process, nil for any other.
+func (s *Server) watchOf(id string) *live.Watch {
+	w, _ := s.work.current()
+	if w == nil || w.ID() != id || id == "" {
+		return nil
+	}
+	select {
+	case <-w.Ended():
+		return nil // on disk there is more
+	default:
+		return w
 	}
 }
 
@@ -43,10 +61,9 @@ func (k *work) stop() {
 // and at the pages of telemetry.
 const startTime = 2 * time.Minute
 
-// begun is how the start of a run went.
-type begun struct {
-	id  string
-	err error
+// runID names a run.
+type runID struct {
+	ID string `json:"id"`
 }
 
 func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
@@ -62,35 +79,33 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &Problem{Status: http.StatusBadRequest, Field: "scenario", Text: "the scenario is not right", Errors: scenarioErrors(err)}
 	}
-	stop := make(chan struct{})
-	if err := s.work.begin(sync.OnceFunc(func() { close(stop) })); err != nil {
+	watch := live.New()
+	ctx, halt := context.WithCancel(context.Background())
+	if err := s.work.begin(watch, halt); err != nil {
+		halt()
 		return err
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetWriteDeadline(time.Now().Add(startTime + answerTime)) // as above
+	_ = c.SetWriteDeadline(time.Now().Add(startTime + answerTime)) // fails in tests
 	_ = c.SetReadDeadline(time.Time{})
-	started := make(chan begun, 1)
+	ended := make(chan error, 1)
 	s.wait.Go(func() {
-		_, err := conduct.Run(context.Background(), &conduct.Config{
-			Scenario: sc, Root: s.cfg.Root, Version: s.cfg.Version, LookupEnv: s.lookup, ReadFile: s.readFile, Stop: stop,
-			Progress: func(p conduct.Progress) {
-				id := filepath.Base(p.Folder)
-				if s.work.name(id) {
-					started <- begun{id: id}
-				}
-			},
+		defer halt()
+		_, err := conduct.Run(ctx, &conduct.Config{
+			Scenario: sc, Root: s.cfg.Root, Version: s.cfg.Version, LookupEnv: s.lookup, ReadFile: s.readFile, Watch: watch, Stop: watch.Asked(),
 		})
-		if !s.work.over() {
-			started <- begun{err: err}
-		}
+		s.work.over(watch)
+		ended <- err
 	})
 	select {
-	case b := <-started:
-		if b.err != nil {
-			return startProblem(b.err)
+	case <-watch.Begun():
+		w.Header().Set("Location", "/api/runs/"+watch.ID())
+		return writeJSON(w, http.StatusCreated, runID{watch.ID()})
+	case err := <-ended:
+		if err == nil { // so short that it has begun, too
+			return writeJSON(w, http.StatusCreated, runID{watch.ID()})
 		}
-		w.Header().Set("Location", "/api/runs/"+b.id)
-		return writeJSON(w, http.StatusCreated, map[string]string{"id": b.id})
+		return startProblem(err)
 	case <-r.Context().Done():
 		// Nobody waits for it any more: it goes on and can be found in the list.
 		return r.Context().Err()
@@ -100,38 +115,31 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 // begin takes the one place that there is.
-func (k *work) begin(halt func()) error {
+func (k *work) begin(w *live.Watch, halt context.CancelFunc) error {
+	now, _ := k.current()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.busy {
+	if now != nil && k.watch == now {
 		text := "a run is being started"
-		if k.id != "" {
-			text = "run " + k.id + " is under way"
+		if id := now.ID(); id != "" {
+			text = "run " + id + " is under way"
 		}
 		return &Problem{Status: http.StatusConflict, Text: text, Fix: "wait for its end, or stop it: two at once would measure each other"}
 	}
-	k.busy, k.id, k.halt = true, "", halt
+	if k.watch != nil {
+		return &Problem{Status: http.StatusConflict, Text: "another run is being started"}
+	}
+	k.watch, k.halt = w, halt
 	return nil
 }
 
-// name says what the run is called, and returns true the first time.
-func (k *work) name(id string) bool {
+// over frees the place.
+func (k *work) over(w *live.Watch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.id != "" {
-		return false
+	if k.watch == w {
+		k.watch, k.halt = nil, nil
 	}
-	k.id = id
-	return true
-}
-
-// over frees the place. It returns whether the run had begun.
-func (k *work) over() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	had := k.id != ""
-	k.busy, k.id, k.halt = false, "", nil
-	return had
 }
 
 // startProblem is why a run could not be started.
@@ -157,12 +165,13 @@ func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if !s.isLive(id) {
+	watch := s.watchOf(id)
+	if watch == nil {
 		if s.stamp(id) == "" {
 			return noRun(id)
 		}
 		return &Problem{Status: http.StatusConflict, Text: "the run is not under way in this process"}
 	}
-	s.work.stop()
-	return writeJSON(w, http.StatusAccepted, map[string]string{"id": id})
+	watch.Stop()
+	return writeJSON(w, http.StatusAccepted, runID{id})
 }

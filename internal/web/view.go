@@ -13,8 +13,8 @@ import (
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/detail"
+	"plimsoll/internal/report"
 	"plimsoll/internal/run"
-	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 )
 
@@ -131,6 +131,9 @@ func (c *storeCache) forget(id string) {
 
 // store returns what is known of a run: of one under way here as far as it has come.
 func (s *Server) store(w http.ResponseWriter, id string) (*detail.Store, error) {
+	if watch := s.watchOf(id); watch != nil {
+		return watch.Store(), nil
+	}
 	o, err := s.open(w, id)
 	if err != nil {
 		return nil, err
@@ -140,71 +143,41 @@ func (s *Server) store(w http.ResponseWriter, id string) (*detail.Store, error) 
 
 func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
+	if watch := s.watchOf(id); watch != nil {
+		return writeJSON(w, http.StatusOK, watch.Doc())
+	}
 	o, err := s.open(w, id)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, s.doc(o))
+	doc, err := report.Document(o.saved, o.store)
+	if err != nil {
+		return err
+	}
+	if doc.Summary == nil {
+		doc.Summary = o.summary
+	}
+	return writeJSON(w, http.StatusOK, &doc)
 }
 
-// doc is what the panel needs of a run on disk beside its lanes.
-func (s *Server) doc(o *opened) *detail.RunDoc {
-	from, to := o.store.Span()
-	text, _ := o.saved.Scenario() // a run without one can be looked at
-	out := &detail.RunDoc{
-		Run: s.makeRow(o.saved, o.summary), Summary: o.summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
-		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: o.store.Workloads(), Marks: []detail.Mark{},
-		Missing: []detail.Missing{}, Scenario: string(text),
-	}
-	if in, err := o.saved.Input(); err == nil {
-		out.Phases, out.SLO = phases(&in, to), limits(in.Limits)
-		if n := len(in.Steps); n > 0 {
-			planned := detail.ToMs(in.Steps[n-1].End)
-			out.PlannedMs = &planned
-		}
-	}
-	return out
-}
-
-// phases are the stretches of a run that ended at end.
-func phases(in *stats.Input, end int64) []detail.Phase {
-	out := []detail.Phase{}
-	at := int64(0)
-	add := func(name string, step int, from, to int64) {
-		if to > from {
-			until := detail.ToMs(to)
-			out = append(out, detail.Phase{Name: name, Step: step, From: detail.ToMs(from), To: &until})
-		}
-	}
-	for i, st := range in.Steps {
-		add("warmup", i, at, st.Start)
-		add("steady", i, st.Start, st.End)
-		at = st.End
-	}
-	add("drain", max(len(in.Steps)-1, 0), at, end)
-	return out
-}
-
-// limits are the service levels that a user named.
-func limits(list []scenario.Limit) []detail.SLO {
-	out := []detail.SLO{}
-	for _, l := range list {
-		out = append(out, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / float64(time.Millisecond), Text: l.String()})
-	}
-	return out
+// seriesList are the series of a run, and why lanes have none.
+type seriesList struct {
+	Series  []detail.Series  `json:"series"`
+	Missing []detail.Missing `json:"missing"`
 }
 
 func (s *Server) getSeries(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	out := struct {
-		Series  []detail.Series  `json:"series"`
-		Missing []detail.Missing `json:"missing"`
-	}{}
-	o, err := s.open(w, id)
-	if err != nil {
-		return err
+	var out seriesList
+	if watch := s.watchOf(id); watch != nil {
+		out.Series, out.Missing = watch.Store().Series(), watch.Doc().Missing
+	} else {
+		o, err := s.open(w, id)
+		if err != nil {
+			return err
+		}
+		out.Series, out.Missing = o.store.Series(), report.MissingLanes(o.store.Series(), o.saved.Info().Target)
 	}
-	out.Series, out.Missing = o.store.Series(), []detail.Missing{}
 	if out.Series == nil {
 		out.Series = []detail.Series{}
 	}
@@ -343,7 +316,9 @@ func (s *Server) getBands(w http.ResponseWriter, r *http.Request) error {
 			figures = append(figures, name)
 		}
 	}
-	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Bands(figures, q.Get("workload"), from, to, points), nil })
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) {
+		return st.Bands(figures, q.Get("workload"), from, to, points), nil
+	})
 }
 
 func (s *Server) getHeat(w http.ResponseWriter, r *http.Request) error {

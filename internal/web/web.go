@@ -104,10 +104,13 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Close stops a run that was started here, as an interrupt would, waits for its end
-// and ends all streams.
-func (s *Server) Close() error {
-	s.work.stop()
+// Close asks a run that was started here to end, as an interrupt would, waits for its
+// end and ends all streams. When ctx ends the run is ended at once.
+func (s *Server) Close(ctx context.Context) error {
+	if w, halt := s.work.current(); halt != nil {
+		w.Stop()
+		defer context.AfterFunc(ctx, halt)()
+	}
 	s.end()
 	s.wait.Wait()
 	return s.root.Close()
@@ -132,13 +135,14 @@ func (s *Server) routes() []route {
 		return route{method: method, path: path, changes: true, serve: serve}
 	}
 	return []route{
-		get("/api/version", s.version),
+		get("/api/version", s.getVersion),
 		get("/api/openapi.json", s.openAPI),
 		get("/api/runs", s.listRuns),
 		change("POST", "/api/runs", s.startRun),
 		get("/api/runs/{id}", s.getRun),
 		change("PATCH", "/api/runs/{id}", s.patchRun),
 		change("DELETE", "/api/runs/{id}", s.deleteRun),
+		{method: "GET", path: "/api/runs/{id}/events", stream: true, serve: s.events},
 		change("POST", "/api/runs/{id}/stop", s.stopRun),
 		get("/api/runs/{id}/series", s.getSeries),
 		get("/api/runs/{id}/data", s.getData),
@@ -210,7 +214,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Problem is the body of every answer that is no success.
+// Problem is why an answer is no success.
 type Problem struct {
 	// Status is that of HTTP.
 	Status int `json:"-"`
@@ -225,12 +229,16 @@ type Problem struct {
 // Error returns the text.
 func (p *Problem) Error() string { return p.Text }
 
+// refusal is the body of such an answer.
+type refusal struct {
+	Error *Problem `json:"error"`
+	// Errors are those of a scenario or a filter, each with its place.
+	Errors []ScenarioError `json:"errors,omitempty"`
+}
+
 func (p *Problem) write(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
-	_ = writeJSON(w, p.Status, struct { // the connection is gone: nobody to tell
-		Error  *Problem        `json:"error"`
-		Errors []ScenarioError `json:"errors,omitempty"`
-	}{p, p.Errors})
+	_ = writeJSON(w, p.Status, refusal{p, p.Errors}) // the connection is gone: nobody to tell
 }
 
 // problemOf makes a problem of any error.
@@ -292,13 +300,18 @@ func readJSON(r *http.Request, v any) error {
 	return nil
 }
 
+// version says what is served.
+type version struct {
+	Version string `json:"version"`
+	// Panel is the version of the contract between front end and server.
+	Panel int `json:"panel"`
+	// ReadOnly says that nothing can be changed.
+	ReadOnly bool `json:"readonly"`
+}
+
 // panelVersion is that of the contract between front end and server.
 const panelVersion = 1
 
-func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, http.StatusOK, struct {
-		Version  string `json:"version"`
-		Panel    int    `json:"panel"`
-		ReadOnly bool   `json:"readonly"`
-	}{s.cfg.Version, panelVersion, s.cfg.ReadOnly})
+func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, version{s.cfg.Version, panelVersion, s.cfg.ReadOnly})
 }

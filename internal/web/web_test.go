@@ -30,7 +30,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,6 +85,9 @@ func call(t *testing.T, h http.Handler, method, target, body string, change ...f
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s, ok := h.(*Server); ok {
+		conforms(t, s, r, res.StatusCode, res.Header, b)
 	}
 	return res.StatusCode, res.Header, b
 }
