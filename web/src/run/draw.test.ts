@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest'
+import { beyond, fewer } from './head'
+import { extent } from './heat'
+import { logMarks } from './plot'
+
+test.each([[300, '+27.7\u2009% over x'], [383, ''], [400, '']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, true, () => 'x')).toBe(limit === 383 ? '+0.0261\u2009% over x' : want))
+test('under a limit, and what is not known', () => {
+  expect(beyond(8, 10, false, () => 'x')).toBe('−20.0\u2009% under x')
+  expect(beyond(11, 10, false, () => 'x')).toBe('')
+  expect(beyond(null, 10, true, () => 'x')).toBe('')
+})
+
+test('fewer values keep their peaks', () => {
+  const v = Array.from({ length: 600 }, (_, i) => (i === 333 ? 99 : i % 3 ? 1 : null))
+  const f = fewer(v, 60)
+  expect(f).toHaveLength(60)
+  expect(f[33]).toBe(99)
+  expect(fewer([null, null, null, 1], 2)).toEqual([null, 1])
+})
+
+test.each([
+  [1, 10, 9, [1, 2, 5, 10]], [80, 700, 4, [100, 200, 500]], [1e-4, 10, 4, [1e-4, 1e-2, 1]], [1, 1e5, 6, [1, 10, 100, 1e3, 1e4, 1e5]],
+])('marks of a log axis from %d to %d', (lo, hi, most, want) => {
+  const got = logMarks(lo, hi, most)
+  expect(got).toHaveLength(want.length)
+  got.forEach((v, i) => expect(v / (want[i] as number)).toBeCloseTo(1, 9))
+})
+
+test('a heat map reaches from its lowest to its highest cell', () => {
+  const g = { from: 0, step_ms: 1, n: 9, edges_ms: [0, 10, 20, 40, 80], cells: [0, 1, 5, 3, 2, 1] }
+  expect(extent(g)).toEqual([10, 40])
+  expect(extent({ ...g, cells: [0, 0, 1] })).toEqual([5, 10])
+  expect(extent({ ...g, cells: [] })).toBeNull()
+})

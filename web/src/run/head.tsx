@@ -1,0 +1,207 @@
+// The two lines that stay on top: what this run is and how it stands, and six figures with
+// their recent course. A figure over its limit turns, and says by how much.
+
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { api, type Slo } from '../api'
+import { count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
+import { onTheme, palette } from '../theme'
+import { Num } from '../ui'
+import type { Board } from './board'
+import { sparkLength } from './board'
+import { bandKey, indices } from './frame'
+import { known, t } from './words'
+
+type N = number | null
+
+/** One figure of the headline. */
+export interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string; fail: boolean }
+
+/** How far a value is over or under a limit, in words; empty when it is not. */
+export function beyond(value: N, limit: number, lower: boolean, text: (v: number) => string): string {
+  if (value === null || !(lower ? value > limit : value < limit)) return ''
+  const by = limit === 0 ? '' : digits(Math.abs(value / limit - 1) * 100) + '\u2009%'
+  return t(lower ? 'over' : 'under', { by: by || text(value), limit: text(limit) })
+}
+
+const lowerIsBetter = (metric: string) => !/rps|goodput|attainment|per_s|rate$/.test(metric) || /error/.test(metric)
+
+/** A run's missed limits on a metric, with the value that misses. */
+function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string {
+  for (const s of board.doc.slo) {
+    if (!metric.test(s.metric)) continue
+    const lower = lowerIsBetter(s.metric)
+    const live = board.live && !board.selection
+    const judged = board.figures?.slo.find((x) => x.metric === s.metric && x.stat === s.stat)
+    const value = live ? liveValue(s) : (judged?.value ?? null)
+    const text = (v: number) => plain(/error|share|attain/.test(s.metric) ? share(v) : lower ? duration(v) : figure(v, 'requests', true))
+    const words = beyond(value, s.limit, lower, text)
+    if (words) return (live || s.stat === 'p95' || !/^p\d/.test(s.stat) ? '' : s.stat + ' ') + words
+    // Failed requests count as infinite: then it is missed although the value is not known.
+    if (!live && judged?.met === false) return `SLO ${s.text}`
+  }
+  return ''
+}
+
+/** The six figures as they stand. */
+export function headFigures(board: Board): HeadFigure[] {
+  const live = board.live && !board.selection && board.snapshot !== null
+  const h = board.snapshot?.header
+  const f = board.figures
+  const range = board.range
+  const frame = board.base
+  const course = (signal: string): N[] => {
+    const s = board.list.series.find((x) => x.signal === signal && !x.workload && !x.source && !x.labels)
+    const axis = frame?.grid
+    const v = s && frame?.series.get(s.id)?.mean
+    return v && axis ? cut(v, ...indices(axis, range.from, range.to)) : []
+  }
+  const band = (name: string): N[] => {
+    const axis = frame?.bandAxis
+    const v = frame?.bands.get(bandKey(name, ''))?.p95
+    return v && axis ? cut(v, ...indices(axis, range.from, range.to)) : []
+  }
+  const past = (k: 'in_flight' | 'goodput_rps' | 'ttft_p95_ms' | 'tpot_p95_ms' | 'output_per_s' | 'failures') => board.history.map((x) => x[k])
+  const mean = (list: N[]): N => {
+    const known = list.filter((v): v is number => v !== null)
+    return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null
+  }
+  const inFlight = course('client.requests_in_flight')
+  const failures = live ? (h?.failures ?? 0) : f ? f.requests.error + f.requests.incomplete : null
+  const failShare = live ? null : f && f.requests.scheduled ? (f.requests.error + f.requests.incomplete) / f.requests.scheduled : null
+  const made = (key: string, label: string, fig: Figure, c: N[], over = '', fail = over !== ''): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
+  const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
+  return [
+    made('inflight', t('hInFlight'), count(live ? (h?.in_flight ?? null) : roundMean(mean(inFlight))), live ? past('in_flight') : inFlight),
+    made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : course('client.requests_good'), missed(board, /goodput|attainment/, () => null)),
+    made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(board, /^ttft/, (s) => (s.stat === 'p95' ? p95('ttft') : null))),
+    made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(board, /^(tpot|itl)/, (s) => (s.stat === 'p95' && s.metric === 'tpot' ? p95('tpot') : null))),
+    made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), live ? past('output_per_s') : course('client.output_tokens')),
+    made('failures', t('hFailures'), count(failures), live ? steps(past('failures')) : course('client.requests_failed'), failShare ? plain(share(failShare)) : '', (failures ?? 0) > 0),
+  ]
+}
+
+const roundMean = (v: N): N => (v === null ? null : v >= 10 ? Math.round(v) : Math.round(v * 10) / 10)
+const cut = (v: N[], a: number, b: number) => v.slice(a, b + 1)
+/** Rises of a total. */
+const steps = (v: N[]): N[] => v.map((x, i) => (i && x !== null && v[i - 1] !== null ? x - (v[i - 1] as number) : null))
+
+/** At most n values, each the largest of its share: peaks stay. */
+export function fewer(v: N[], n: number): N[] {
+  if (v.length <= n) return v
+  return Array.from({ length: n }, (_, i) => {
+    let most: N = null
+    for (let j = Math.floor((i * v.length) / n); j < Math.floor(((i + 1) * v.length) / n); j++) {
+      const x = v[j]
+      if (x !== null && x !== undefined && (most === null || x > most)) most = x
+    }
+    return most
+  })
+}
+
+const sparkW = 72
+const sparkH = 20
+
+function Spark({ values, fail, title }: { values: N[]; fail: boolean; title: string }) {
+  const ref = useRef<HTMLCanvasElement>(null)
+  const [, again] = useState(0)
+  useEffect(() => onTheme(() => again((n) => n + 1)), [])
+  useEffect(() => {
+    const c = ref.current
+    const ctx = c?.getContext('2d')
+    if (!c || !ctx) return
+    const px = devicePixelRatio || 1
+    if (c.width !== sparkW * px) { c.width = sparkW * px; c.height = sparkH * px }
+    ctx.setTransform(px, 0, 0, px, 0, 0)
+    ctx.clearRect(0, 0, sparkW, sparkH)
+    const v = fewer(values, sparkLength)
+    const top = Math.max(...v.map((x) => x ?? 0), 0)
+    const p = palette()
+    ctx.strokeStyle = fail ? p.fail : p.muted
+    ctx.lineWidth = 1.25
+    ctx.lineJoin = 'round'
+    ctx.beginPath()
+    let on = false
+    const n = Math.max(v.length, 2)
+    v.forEach((x, i) => {
+      if (x === null) { on = false; return }
+      const X = 1 + (i / (n - 1)) * (sparkW - 2)
+      const Y = sparkH - 1.5 - (top > 0 ? x / top : 0) * (sparkH - 3)
+      if (on) ctx.lineTo(X, Y)
+      else { ctx.moveTo(X, Y); ctx.lineTo(X + 0.5, Y) }
+      on = true
+    })
+    ctx.stroke()
+  })
+  return <canvas ref={ref} class="spark" title={title} aria-hidden="true" />
+}
+
+const verdictClass = (v: string) => (v === 'invalid' || v === 'failed' ? ' is-fail' : v === 'client-bound' || v === 'interrupted' ? ' is-note' : v === 'valid' ? ' is-valid' : '')
+
+export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Board; marksOpen: boolean; toggleMarks: () => void; openLanes: () => void }) {
+  const { doc } = board
+  const { run } = doc
+  const [sure, setSure] = useState(false)
+  const root = useRef<HTMLElement>(null)
+  // The time axis stays below the head, however high that is.
+  useEffect(() => {
+    const el = root.current
+    if (!el) return
+    const o = new ResizeObserver(() => document.documentElement.style.setProperty('--head', el.offsetHeight + 'px'))
+    o.observe(el)
+    return () => o.disconnect()
+  }, [])
+  const snap = board.snapshot
+  const live = board.live
+  const verdict = live ? (snap?.verdict ?? null) : run.verdict
+  const stopping = live && (snap?.stopping ?? doc.stopping)
+  const phase = snap?.phase ?? doc.phases[doc.phases.length - 1]?.name
+  const now = live ? board.now : run.duration_s !== null ? run.duration_s * 1000 : doc.span.to
+  const planned = doc.planned_ms
+  const done = live ? (snap?.share ?? (planned ? Math.min(1, now / planned) : null)) : null
+  const lastStep = snap?.steps ?? doc.phases.reduce((m, p) => Math.max(m, p.step + 1), 0)
+  const ended = run.state === 'completed' ? '' : known(run.state === 'failed' ? 'failedRun' : run.state)
+  const sparkTitle = live && !board.selection ? t('spark60') : t('sparkRange')
+  const reasons = live ? (snap?.reasons ?? []) : []
+  return (
+    <header class="run-head" ref={root}>
+      <div class="run-line">
+        <h1 class="cut" title={run.id}>{run.name || run.id}</h1>
+        {verdict && <strong class={'verdict' + verdictClass(verdict)} title={reasons.join('\n')}>{known(verdict)}</strong>}
+        {!live && ended && <strong class={'verdict' + verdictClass(run.state)}>{ended}</strong>}
+        {live && <span class="nowrap muted">{stopping ? t('stopping') : phase ? known(phase) : t('waitingRun')}{lastStep > 1 && snap ? ` · ${t('step', { n: snap.step + 1, of: lastStep })}` : ''}</span>}
+        <span class="num nowrap" title={`${local(run.started)} · ${utc(run.started)}`}>
+          {planned && live ? t('of', { a: elapsed(now), b: elapsed(planned) }) : elapsed(now)}
+          {live && snap?.left_ms != null && <span class="muted"> · {t('left', { t: elapsed(snap.left_ms) })}</span>}
+        </span>
+        {live && !board.linked && <span class="is-note nowrap" role="status">{t('connecting')}</span>}
+        {board.selection && (
+          <span class="tag picked nowrap">{t('range')} {elapsed(board.selection.from, true)}–{elapsed(board.selection.to, true)}</span>
+        )}
+        <span class="run-actions no-print">
+          {(board.selection || board.view) && <button type="button" class="button small" onClick={() => board.whole()}>{t('wholeRun')} <kbd>0</kbd></button>}
+          {live && !board.following && <button type="button" class="button small primary" onClick={() => board.follow()}>{t('goLive')}</button>}
+          <button type="button" class="button small" aria-pressed={marksOpen} onClick={toggleMarks}>{t('marks')}</button>
+          <button type="button" class="button small" onClick={openLanes}>{t('lanes')}</button>
+          {!board.source.offline && lastStep > 1 && !live && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/steps`}>{t('steps')}</a>}
+          {!board.source.offline && doc.probe && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/probe`}>{t('probe')}</a>}
+          {!board.source.offline && !live && <a class="button small" href={api.reportURL(run.id)} target="_blank" rel="noopener">{t('report')}</a>}
+          {live && !stopping && (sure
+            ? <button type="button" class="button small danger" onBlur={() => setSure(false)} onClick={() => { setSure(false); api.stop(run.id).catch((err: Error) => { board.error = err; board.changed('shape') }) }}>{t('stopSure')}</button>
+            : <button type="button" class="button small" onClick={() => setSure(true)}>{t('stop')}</button>)}
+        </span>
+      </div>
+      <div class="run-bar" role="progressbar" aria-hidden={done === null} aria-valuenow={done === null ? undefined : Math.round(done * 100)} aria-valuemin={0} aria-valuemax={100}>
+        {done !== null && <i style={{ width: `${done * 100}%` }} />}
+      </div>
+      <dl class="run-figures">
+        {headFigures(board).map((x) => (
+          <div key={x.key} class={'run-figure' + (x.fail ? ' is-fail' : '')} data-figure={x.key}>
+            <dt>{x.label}{x.over && <span class="beyond" title={x.over}>{x.over}</span>}</dt>
+            <dd><Num f={x.f} /></dd>
+            <Spark values={x.course} fail={x.fail} title={sparkTitle} />
+          </div>
+        ))}
+      </dl>
+    </header>
+  )
+}

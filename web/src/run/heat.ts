@@ -1,0 +1,121 @@
+// A latency as a heat map: time across, the figure upwards on a log scale, the number of
+// requests as depth of colour. Percentiles hide two humps; this does not.
+
+import type { HeatGrid } from '../api'
+import { duration, plain } from '../format'
+import { alpha, palette } from '../theme'
+import { gutter, logMarks, rightPad } from './plot'
+import type { Span } from './view'
+
+/** The lowest and highest value that any cell holds, widened to whole bins. */
+export function extent(g: HeatGrid): [number, number] | null {
+  let lo = Infinity
+  let hi = -Infinity
+  for (let i = 1; i < g.cells.length; i += 3) {
+    const row = g.cells[i] as number
+    const a = g.edges_ms[row]
+    const b = g.edges_ms[row + 1]
+    if (a === undefined || b === undefined) continue
+    if (b > hi) hi = b
+    if (a > 0 && a < lo) lo = a
+    else if (a <= 0 && b / 2 < lo) lo = b / 2
+  }
+  return hi > 0 && lo < hi ? [lo, hi] : null
+}
+
+export class Heat {
+  readonly #canvas = document.createElement('canvas')
+  #image: HTMLCanvasElement | null = null
+  #key = ''
+  grid: HeatGrid | null = null
+
+  constructor(readonly host: HTMLElement) {
+    this.#canvas.className = 'heat'
+    host.append(this.#canvas)
+  }
+
+  draw(window: Span, width: number, height: number): boolean {
+    const g = this.grid
+    const range = g && extent(g)
+    const px = devicePixelRatio || 1
+    const c = this.#canvas
+    if (c.width !== Math.round(width * px) || c.height !== Math.round(height * px)) {
+      c.width = Math.round(width * px)
+      c.height = Math.round(height * px)
+      c.style.width = width + 'px'
+      c.style.height = height + 'px'
+    }
+    const ctx = c.getContext('2d')
+    if (!ctx) return false
+    ctx.clearRect(0, 0, c.width, c.height)
+    if (!g || !range) return false
+    const p = palette()
+    const top = 8 * px
+    const bottom = c.height - 7 * px
+    const left = gutter * px
+    const right = c.width - rightPad * px
+    const [lo, hi] = range
+    const span = Math.log(hi / lo)
+    const y = (v: number) => bottom - (Math.log(Math.max(v, lo) / lo) / span) * (bottom - top)
+
+    const plotHeight = Math.max(1, Math.round(bottom - top))
+    const key = `${plotHeight}|${p.accent}|${lo}|${hi}`
+    if (!this.#image || this.#key !== key) {
+      this.#key = key
+      this.#image = paintCells(g, plotHeight, (v) => y(v) - top, p.accent)
+    }
+    // Labels and lines of the decades first, below the cells.
+    ctx.font = `${11 * px}px ${getComputedStyle(document.body).fontFamily}`
+    ctx.textAlign = 'right'
+    ctx.textBaseline = 'middle'
+    for (const v of logMarks(lo, hi, Math.floor(height / 24))) {
+      const at = Math.round(y(v)) + 0.5
+      ctx.strokeStyle = p.line
+      ctx.lineWidth = px
+      ctx.beginPath()
+      ctx.moveTo(left, at)
+      ctx.lineTo(right, at)
+      ctx.stroke()
+      ctx.fillStyle = p.muted
+      ctx.fillText(plain(duration(v)).replace(/\.0+(?=\D)/, ''), left - 6 * px, at)
+    }
+    const scale = (right - left) / (window.to - window.from)
+    const x0 = left + (g.from - window.from) * scale
+    const x1 = left + (g.from + g.n * g.step_ms - window.from) * scale
+    ctx.save()
+    ctx.beginPath()
+    ctx.rect(left, top, right - left, bottom - top)
+    ctx.clip()
+    ctx.imageSmoothingEnabled = false
+    ctx.drawImage(this.#image, x0, top, x1 - x0, plotHeight)
+    ctx.restore()
+    return true
+  }
+
+  set(g: HeatGrid) {
+    this.grid = g
+    this.#image = null
+  }
+  destroy() { this.#canvas.remove() }
+}
+
+function paintCells(g: HeatGrid, height: number, y: (v: number) => number, color: string): HTMLCanvasElement {
+  const image = document.createElement('canvas')
+  image.width = Math.max(1, g.n)
+  image.height = height
+  const ctx = image.getContext('2d')
+  if (!ctx) return image
+  let most = 1
+  for (let i = 2; i < g.cells.length; i += 3) most = Math.max(most, g.cells[i] as number)
+  for (let i = 0; i + 2 < g.cells.length; i += 3) {
+    const row = g.cells[i + 1] as number
+    const low = g.edges_ms[row]
+    const high = g.edges_ms[row + 1]
+    if (low === undefined || high === undefined) continue
+    const from = Math.round(y(high))
+    const to = Math.max(from + 1, Math.round(y(low > 0 ? low : high / 2)))
+    ctx.fillStyle = alpha(color, 0.15 + 0.85 * Math.sqrt((g.cells[i + 2] as number) / most))
+    ctx.fillRect(g.cells[i] as number, from, 1, to - from)
+  }
+  return image
+}

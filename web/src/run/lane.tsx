@@ -1,0 +1,340 @@
+// One lane on screen: its label with the values of the moment, and its plot. The component
+// renders when the shape changes; values and plot follow the board frame by frame, by hand.
+
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import type { HeatGrid, Ms } from '../api'
+import { duration, elapsed, type Figure, figure, plain } from '../format'
+import { onTheme } from '../theme'
+import { type Board, type Change, envelopeKey } from './board'
+import { bandKey, indices, lastKnown, summary } from './frame'
+import { Heat } from './heat'
+import { deviceName, type Lane } from './lanes'
+import { gutter, lookColor, partName, Plot, rightPad, type Toggles } from './plot'
+import { length, tickText } from './view'
+import { t } from './words'
+
+export const laneName = (l: Lane) => (l.word ? t(l.word) : l.title)
+
+/** Heights: usual, enlarged. */
+export const usualHeight = () => (innerWidth >= 2400 ? 112 : 96)
+const large = 288
+
+interface Reading { text: string; unit: string }
+const reading = (f: Figure): Reading => f
+const none: Reading = { text: '', unit: '' }
+
+/** What the label says: one value beside the name, and one beside each entry of the legend. */
+interface Readings { main: Reading; parts: Map<string, Reading> }
+
+/** Values at an instant, or without one of the range: the latest of a live run, else the mean. */
+export function readings(board: Board, lane: Lane, at: Ms | null): Readings {
+  const out: Readings = { main: none, parts: new Map() }
+  const f = board.frame()
+  if (!f) return out
+  const value = (v: number | null) => (v === null ? none : reading(figure(v, lane.unit, lane.rate)))
+  const range = board.range
+  const latest = board.live && !board.selection ? board.now : null
+  if (lane.kind === 'bands') {
+    const b = f.bands.get(bandKey(lane.figure as string, ''))
+    const axis = f.bandAxis
+    if (at === null && latest === null) {
+      const s = board.figures?.latency_ms[lane.figure as 'ttft']
+      for (const k of ['p50', 'p95', 'p99'] as const) out.parts.set(k, s ? reading(duration(s[k])) : none)
+    } else if (b && axis) {
+      const when = at ?? (latest as number)
+      const i = axis.at(when)
+      for (const k of ['p50', 'p95', 'p99'] as const) {
+        const v = at === null ? lastKnown(axis, b[k], when) : (b[k][i] ?? null)
+        out.parts.set(k, v === null ? none : reading(duration(v)))
+      }
+    }
+    return out
+  }
+  if (lane.kind === 'envelope') {
+    const e = f.envelopes.get(envelopeKey(lane))
+    if (!e) return out
+    for (const k of ['max', 'median', 'min'] as const) {
+      const list = e.grid[k]
+      const v = at !== null ? (list[e.axis.at(at)] ?? null) : latest !== null ? lastKnown(e.axis, list, latest) : (summary(e.axis, { mean: list }, range.from, range.to)?.mean ?? null)
+      out.parts.set(k, value(v))
+    }
+    return out
+  }
+  const axis = f.grid
+  if (!axis) return out
+  let total = 0
+  let any = false
+  for (const p of lane.parts) {
+    const s = f.series.get(p.id)
+    if (!s) continue
+    const v = at !== null ? (s.mean[axis.at(at)] ?? null) : latest !== null ? lastKnown(axis, s.mean, latest) : (summary(axis, s, range.from, range.to)?.mean ?? null)
+    out.parts.set(partName(p), value(v))
+    if (v !== null) { total += v; any = true }
+  }
+  if (lane.parts.length === 1 || lane.kind === 'stack') out.main = any ? value(total) : none
+  return out
+}
+
+export function LaneView({ board, lane, width }: { board: Board; lane: Lane; width: number }) {
+  const root = useRef<HTMLDivElement>(null)
+  const host = useRef<HTMLDivElement>(null)
+  const label = useRef<HTMLDivElement>(null)
+  const note = useRef<HTMLSpanElement>(null)
+  const [off, setOff] = useState<ReadonlySet<string>>(() => new Set())
+  const [workloads, setWorkloads] = useState<string[]>([])
+  const [table, setTable] = useState(false)
+  const heat = lane.kind === 'bands' && board.isHeat(lane.key)
+  const height = board.heights[lane.key] ?? usualHeight()
+  const big = height > usualHeight() * 1.5
+  const toggles = useRef<Toggles>({ off, workloads })
+  toggles.current = { off, workloads }
+  const draw = useRef<(what: ReadonlySet<Change>) => void>(() => {})
+
+  useLayoutEffect(() => {
+    const el = host.current
+    const box = root.current
+    if (!el || !box) return
+    const plot = heat ? null : new Plot(el, board, lane)
+    const map = heat ? new Heat(el) : null
+    let heatFor = ''
+    let timer = 0
+    const abort = new AbortController()
+    const readHeat = () => {
+      const w = board.window
+      const columns = Math.max(60, Math.min(600, Math.round((width - gutter - rightPad) / 4)))
+      const key = `${Math.round(w.from)}|${Math.round(w.to)}|${columns}|${board.tick}`
+      if (key === heatFor || !map) return
+      heatFor = key
+      board.source.heat(lane.figure as string, '', w.from, w.to, columns, abort.signal).then((g: HeatGrid) => { map.set(g); draw.current(new Set(['data'])) }, () => {})
+    }
+    draw.current = (what) => {
+      const redraw = what.has('data') || what.has('view') || what.has('shape')
+      if (redraw) {
+        const ok = plot
+          ? plot.draw(toggles.current, board.window, width, height, what.has('data') || what.has('shape'))
+          : map?.draw(board.window, width, height) ?? false
+        if (map) { clearTimeout(timer); timer = window.setTimeout(readHeat, 90) }
+        if (note.current) note.current.textContent = ok || !board.base ? '' : t('nothingIn')
+      }
+      values()
+    }
+    const values = () => {
+      const at = label.current
+      if (!at) return
+      const r = readings(board, lane, board.cursor)
+      for (const el of at.querySelectorAll<HTMLElement>('[data-value]')) {
+        const name = el.dataset['value'] as string
+        const v = name === '' ? r.main : (r.parts.get(name) ?? none)
+        const [num, unit] = el.children as unknown as [HTMLElement, HTMLElement]
+        if (num.textContent !== v.text) num.textContent = v.text
+        if (unit.textContent !== v.unit) unit.textContent = v.unit
+      }
+    }
+    const painter = { visible: false, paint: (what: ReadonlySet<Change>) => draw.current(what) }
+    const remove = board.addPainter(painter)
+    const seen = new IntersectionObserver((entries) => {
+      painter.visible = entries[entries.length - 1]?.isIntersecting ?? false
+      if (painter.visible) draw.current(new Set(['data']))
+    }, { rootMargin: '120px 0px' })
+    seen.observe(box)
+    const themed = onTheme(() => { if (painter.visible) draw.current(new Set(['data', 'view'])) })
+    const printing = () => draw.current(new Set(['data']))
+    addEventListener('beforeprint', printing)
+    return () => {
+      abort.abort()
+      clearTimeout(timer)
+      remove()
+      seen.disconnect()
+      themed()
+      removeEventListener('beforeprint', printing)
+      plot?.destroy()
+      map?.destroy()
+    }
+  }, [lane, heat, width, height])
+
+  useEffect(() => draw.current(new Set(['data'])), [off, workloads])
+
+  const toggle = (name: string) => {
+    const next = new Set(off)
+    if (!next.delete(name)) next.add(name)
+    setOff(next)
+  }
+  const toggleWorkload = (w: string) => {
+    const on = !workloads.includes(w)
+    if (on) board.showWorkload(w, true)
+    setWorkloads(on ? [...workloads, w] : workloads.filter((x) => x !== w))
+  }
+  const drag = (e: PointerEvent) => {
+    const el = e.currentTarget as HTMLElement
+    const from = e.clientY
+    const was = height
+    el.setPointerCapture(e.pointerId)
+    const moveTo = (m: PointerEvent) => board.setHeight(lane.key, was + m.clientY - from)
+    const done = () => { el.removeEventListener('pointermove', moveTo); el.removeEventListener('pointerup', done); el.removeEventListener('pointercancel', done) }
+    el.addEventListener('pointermove', moveTo)
+    el.addEventListener('pointerup', done)
+    el.addEventListener('pointercancel', done)
+    e.preventDefault()
+  }
+  const gripKey = (e: KeyboardEvent) => {
+    const by = e.key === 'ArrowDown' ? 16 : e.key === 'ArrowUp' ? -16 : 0
+    if (!by) return
+    e.preventDefault()
+    e.stopPropagation()
+    board.setHeight(lane.key, height + by)
+  }
+  const onDrop = (e: DragEvent) => {
+    const key = e.dataTransfer?.getData('text/x-lane')
+    if (key) { e.preventDefault(); board.move(key, lane.key) }
+  }
+
+  return (
+    <div
+      ref={root} class={'lane' + (board.current === lane.key ? ' current' : '') + (big ? ' big' : '')} data-lane={lane.key} role="group" aria-label={laneName(lane)}
+      onDragOver={(e) => { if (e.dataTransfer?.types.includes('text/x-lane')) e.preventDefault() }} onDrop={onDrop}
+    >
+      <div class="lane-label" ref={label} style={{ maxHeight: height + 'px' }}>
+        <div class="lane-head">
+          <button
+            type="button" class="plain lane-name cut" title={t('laneHelp')} draggable aria-expanded={big}
+            onDragStart={(e) => e.dataTransfer?.setData('text/x-lane', lane.key)}
+            onClick={() => { board.current = lane.key; board.setHeight(lane.key, big ? null : large) }}
+          >{laneName(lane)}</button>
+          {(lane.parts.length === 1 || lane.kind === 'stack') && <Value name="" />}
+        </div>
+        <Legend board={board} lane={lane} off={off} toggle={toggle} workloads={workloads} toggleWorkload={toggleWorkload} heat={heat} />
+      </div>
+      <div class="lane-plot" style={{ height: height + 'px' }}>
+        <div ref={host} class="lane-host" role="img" aria-label={laneName(lane)} />
+        <span ref={note} class="lane-note faint small" />
+      </div>
+      <div class="lane-more">
+        {lane.kind === 'bands' && <button type="button" class="plain" aria-pressed={heat} onClick={() => board.toggleHeat(lane.key)}>{t('heat')}</button>}
+        <button type="button" class="plain" aria-pressed={table} data-table onClick={() => setTable(!table)}>{t('table')}</button>
+      </div>
+      {table && <LaneTable board={board} lane={lane} />}
+      <div class="lane-grip no-print" role="separator" aria-orientation="horizontal" aria-label={t('resize', { lane: laneName(lane) })} aria-valuenow={height} aria-valuemin={48} aria-valuemax={600} tabIndex={0} onPointerDown={drag} onKeyDown={gripKey} onDblClick={() => board.setHeight(lane.key, null)} />
+    </div>
+  )
+}
+
+function Value({ name }: { name: string }) {
+  return <span class="num lane-value" data-value={name}><span /><span class="unit" /></span>
+}
+
+interface LegendProps { board: Board; lane: Lane; off: ReadonlySet<string>; toggle: (n: string) => void; workloads: string[]; toggleWorkload: (w: string) => void; heat: boolean }
+
+function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: LegendProps) {
+  if (lane.kind === 'bands') {
+    return (
+      <>
+        <ul class="legend">
+          {(['p50', 'p95', 'p99'] as const).map((k) => (
+            <li key={k}>
+              <button type="button" class="plain entry" aria-pressed={!off.has(k)} disabled={heat} onClick={() => toggle(k)}><i class={`stroke band-${k}`} aria-hidden="true" />{k}</button>
+              <Value name={k} />
+            </li>
+          ))}
+        </ul>
+        {!heat && board.doc.workloads.length > 1 && (
+          <ul class="legend chips workloads">
+            <li><button type="button" class="plain entry" aria-pressed={!off.has('all')} onClick={() => toggle('all')}>{t('all')}</button></li>
+            {board.doc.workloads.map((w, i) => (
+              <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{w}</span></button></li>
+            ))}
+          </ul>
+        )}
+      </>
+    )
+  }
+  if (lane.kind === 'envelope') {
+    const worst = board.frame()?.envelopes.get(envelopeKey(lane))?.grid.worst
+    const name = worst ? deviceName(worst, true) : ''
+    return (
+      <ul class="legend">
+        {(['max', 'median', 'min'] as const).map((k) => <li key={k}><span class="entry"><i class={`stroke env-${k}`} aria-hidden="true" />{t(k)}</span><Value name={k} /></li>)}
+        <li class="small faint cut" title={name}>{t('members', { n: lane.members ?? 0 })}{name && <> · {t('worst', { name })}</>}</li>
+      </ul>
+    )
+  }
+  if (lane.parts.length < 2) return null
+  return (
+    <ul class={'legend' + (lane.parts.length > 4 ? ' chips' : '')}>
+      {lane.parts.map((p) => {
+        const name = partName(p)
+        return (
+          <li key={p.id}>
+            <button type="button" class="plain entry" aria-pressed={!off.has(name)} onClick={() => toggle(name)} title={name}>
+              <i class={p.look.startsWith('w') ? `swatch ${p.look}` : `stroke look-${p.look}`} aria-hidden="true" /><span class="cut">{name}</span>
+            </button>
+            <Value name={name} />
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+/** The same figures as a table: for those who do not see the plot, and for exact reading. */
+function LaneTable({ board, lane }: { board: Board; lane: Lane }) {
+  const [, again] = useState(0)
+  useEffect(() => board.onShape(() => again((n) => n + 1)), [board])
+  const w = board.window
+  const rows = 20
+  const step = length(w) / rows
+  const times = Array.from({ length: rows }, (_, i) => w.from + (i + 0.5) * step)
+  const names = lane.kind === 'bands' ? ['p50', 'p95', 'p99'] : lane.kind === 'envelope' ? ['max', 'median', 'min'] : lane.parts.map(partName)
+  return (
+    <div class="lane-table scroll-x">
+      <table class="table">
+        <caption class="visually-hidden">{summaryText(board, lane)}</caption>
+        <thead><tr><th scope="col">{t('time')}</th>{names.map((n) => <th key={n} scope="col" class="num">{n}</th>)}</tr></thead>
+        <tbody>
+          {times.map((at) => {
+            const r = readings(board, lane, at)
+            return <tr key={at}><th scope="row" class="num">{tickText(Math.round(at / 100) * 100, 100)}</th>{names.map((n) => <td key={n} class="num">{r.parts.get(n)?.text || '–'}<span class="unit">{r.parts.get(n)?.unit}</span></td>)}</tr>
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** A lane in one sentence. */
+export function summaryText(board: Board, lane: Lane): string {
+  const f = board.frame()
+  const w = board.window
+  const p = lane.parts[0]
+  let low: number | null = null
+  let high: number | null = null
+  let last: number | null = null
+  if (lane.kind === 'bands' && f?.bandAxis) {
+    const b = f.bands.get(bandKey(lane.figure as string, ''))
+    const [a, z] = indices(f.bandAxis, w.from, w.to)
+    for (let i = a; b && i <= z; i++) {
+      const v = b.p95[i]
+      if (v == null) continue
+      low = low === null ? v : Math.min(low, v)
+      high = high === null ? v : Math.max(high, v)
+      last = v
+    }
+  } else if (p && f?.grid) {
+    const s = f.series.get(p.id)
+    const sum = s && summary(f.grid, s, w.from, w.to)
+    if (sum) { low = sum.min; high = sum.max; last = sum.last }
+  }
+  const say = (v: number | null) => plain(figure(v, lane.unit, lane.rate))
+  return `${t('laneSummary', { lane: laneName(lane), low: say(low), high: say(high), last: say(last) })} (${elapsed(w.from)}–${elapsed(w.to)})`
+}
+
+/** A lane with nothing to draw: one grey line that says why. */
+export function MissingLane({ lane }: { lane: Lane }) {
+  return (
+    <div class="lane-missing" data-lane={lane.key}>
+      <span class="lane-name">{laneName(lane)}</span>
+      <span>{lane.missing?.why || t('noData')}{lane.missing?.fix && <>: <span class="mono">{lane.missing.fix}</span></>}</span>
+    </div>
+  )
+}
+
+export { lookColor }

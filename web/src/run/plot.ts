@@ -1,0 +1,301 @@
+// One lane's plot: turns what a frame holds into uPlot's columns and draws them. It keeps no
+// figures of its own and answers no pointer; cursor and range are of all lanes together.
+
+import uPlot from 'uplot'
+import type { Band } from '../api'
+import { duration, figure, plain } from '../format'
+import { alpha, palette, workColor } from '../theme'
+import type { Board } from './board'
+import { envelopeKey } from './board'
+import { bandKey, type Frame } from './frame'
+import type { Lane, Look } from './lanes'
+import { niceTop, type Span } from './view'
+import { t } from './words'
+
+type N = number | null
+export const gutter = 52
+export const rightPad = 16
+
+/** Which parts a reader has switched off, and which workloads' bands are on. */
+export interface Toggles { off: ReadonlySet<string>; workloads: readonly string[] }
+
+export function lookColor(look: Look): string {
+  const p = palette()
+  switch (look) {
+    case 'first': return p.accent
+    case 'second': return p.muted
+    case 'third': return p.text
+    case 'asked': return p.text
+    case 'fail': return p.fail
+  }
+  return workColor(Number(look.slice(1)))
+}
+
+/** Columns for uPlot, and how to draw each; the first column is the times. */
+interface Drawing { data: (N[] | number[])[]; series: uPlot.Series[]; bands: uPlot.Band[] }
+
+// A point between two gaps is no line: it needs a dot to be seen.
+function alone(u: uPlot, si: number): number[] | null {
+  const d = u.data[si] as N[]
+  const out: number[] = []
+  for (let i = 0; i < d.length; i++) {
+    if (d[i] != null && (i === 0 || d[i - 1] == null) && (i === d.length - 1 || d[i + 1] == null)) out.push(i)
+  }
+  return out
+}
+const dots = (color: string): uPlot.Series.Points => ({ show: true, size: 3, width: 0, stroke: color, fill: color, filter: alone as never })
+
+const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uPlot.Series => ({ stroke: color, width, points: dots(color), ...more })
+/** The edge of a fill, not seen itself. */
+const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false } }
+
+/** How lane is drawn with these toggles from f; null when f has nothing for it. */
+export function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
+  switch (lane.kind) {
+    case 'bands': return bandDrawing(lane, f, toggles, workloads)
+    case 'envelope': return envelopeDrawing(lane, f)
+    case 'stack': return stackDrawing(lane, f, toggles)
+    case 'lines': return lineDrawing(lane, f, toggles)
+  }
+}
+
+function lineDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
+  if (!f.grid) return null
+  const d: Drawing = { data: [f.grid.x], series: [{}], bands: [] }
+  const parts = lane.parts.filter((p) => !toggles.off.has(partName(p)))
+  for (const p of parts) {
+    const s = f.series.get(p.id)
+    const color = lookColor(p.look)
+    const show = (v: N[]): N[] => (lane.log ? v.map((x) => (x !== null && x <= 0 ? 1e-4 : x)) : v)
+    if (s?.min && s.max && lane.parts.length === 1) {
+      d.series.push(edge, edge)
+      d.data.push(show(s.max), show(s.min))
+      d.bands.push({ series: [d.data.length - 2, d.data.length - 1], fill: alpha(color, 0.18) })
+    }
+    d.data.push(s ? show(s.mean) : empty(f.grid.n))
+    d.series.push(line(color, p.look === 'asked' ? 1 : 1.25, p.look === 'asked' ? { dash: [3, 3] } : p.look === 'third' ? { dash: [6, 2] } : {}))
+  }
+  return parts.length ? d : null
+}
+
+function stackDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
+  if (!f.grid) return null
+  const n = f.grid.n
+  const d: Drawing = { data: [f.grid.x], series: [{}], bands: [] }
+  let sum: N[] = empty(n)
+  for (const p of lane.parts) {
+    if (toggles.off.has(partName(p))) continue
+    const v = f.series.get(p.id)?.mean ?? []
+    const next: N[] = new Array<N>(n)
+    for (let i = 0; i < n; i++) {
+      const a = sum[i] ?? null
+      const b = v[i] ?? null
+      next[i] = a === null && b === null ? null : (a ?? 0) + (b ?? 0)
+    }
+    const color = lookColor(p.look)
+    const first = d.data.length === 1
+    d.data.push(next)
+    d.series.push(line(color, 1, first ? { fill: alpha(color, 0.45) } : {}))
+    if (!first) d.bands.push({ series: [d.data.length - 1, d.data.length - 2], fill: alpha(color, 0.45) })
+    sum = next
+  }
+  return d.data.length > 1 ? d : null
+}
+
+function bandDrawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
+  if (!f.bandAxis) return null
+  const d: Drawing = { data: [f.bandAxis.x], series: [{}], bands: [] }
+  const add = (b: Band | undefined, color: string, main: boolean) => {
+    if (!b) return
+    const at = d.data.length
+    const p50 = !toggles.off.has('p50')
+    const p95 = !toggles.off.has('p95')
+    if (p95) {
+      d.data.push(b.p95, b.p50)
+      d.series.push(line(alpha(color, 0.45), 1), edge)
+      d.bands.push({ series: [at, at + 1], fill: alpha(color, main ? 0.16 : 0.22) })
+    }
+    if (p50) {
+      d.data.push(b.p50)
+      d.series.push(line(color, 1.5))
+    }
+    if (main && !toggles.off.has('p99')) {
+      d.data.push(b.p99)
+      d.series.push({ paths: () => null, points: { show: true, size: 2.5, width: 0, stroke: color, fill: alpha(color, 0.75) } })
+    }
+  }
+  if (!toggles.off.has('all')) add(f.bands.get(bandKey(lane.figure as string, '')), palette().accent, true)
+  for (const w of toggles.workloads) add(f.bands.get(bandKey(lane.figure as string, w)), workColor(workloads.indexOf(w)), false)
+  return d.data.length > 1 ? d : null
+}
+
+function envelopeDrawing(lane: Lane, f: Frame): Drawing | null {
+  const e = f.envelopes.get(envelopeKey(lane))
+  if (!e) return null
+  const p = palette()
+  return {
+    data: [e.axis.x, e.grid.max, e.grid.min, e.grid.median],
+    series: [{}, line(alpha(p.muted, 0.7), 1), line(alpha(p.muted, 0.7), 1), line(p.accent, 1.5)],
+    bands: [{ series: [1, 2], fill: alpha(p.muted, 0.18) }],
+  }
+}
+
+const empty = (n: number): N[] => new Array<N>(n).fill(null)
+
+export const partName = (p: Lane['parts'][number]) => (p.word ? t(p.word) : p.name)
+
+const trim = (s: string) => s.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '')
+
+/** A value at an axis: no zeros that say nothing. */
+export function axisText(v: number, lane: Lane): string {
+  if (v === 0) return '0'
+  const f = figure(v, lane.unit, lane.rate)
+  return trim(f.text) + f.unit
+}
+
+/** Round values between two on a log axis, at most some: 1, 2, 5 of each decade where there is room, else decades, else some of them. */
+export function logMarks(min: number, max: number, most: number): number[] {
+  const all: number[] = []
+  for (let e = Math.floor(Math.log10(min)); e <= Math.ceil(Math.log10(max)) && all.length < 200; e++) for (const f of [1, 2, 5]) all.push(f * 10 ** e)
+  const inside = all.filter((v) => v >= min * (1 - 1e-9) && v <= max * (1 + 1e-9))
+  if (inside.length <= most) return inside
+  const tens = inside.filter((v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9)
+  if (tens.length >= 2) return tens.filter((_, i) => i % Math.ceil(tens.length / most) === 0)
+  return inside.filter((_, i) => i % Math.ceil(inside.length / most) === 0)
+}
+
+/** The plot of a lane in an element, until destroyed. */
+export class Plot {
+  #u: uPlot | null = null
+  #shape = ''
+  #slo: number | null = null
+  #from: Frame | null = null
+
+  constructor(readonly host: HTMLElement, readonly board: Board, public lane: Lane) {}
+
+  /** Draws what is known of a window. False when nothing is. */
+  draw(toggles: Toggles, window: Span, width: number, height: number, fresh: boolean): boolean {
+    const f = this.board.frame()
+    const u = this.#u
+    if (f !== this.#from) fresh = true
+    this.#from = f
+    if (u && !fresh && u.width === width && u.height === height) {
+      u.setScale('x', { min: window.from, max: window.to })
+      return true
+    }
+    const d = f && drawing(this.lane, f, toggles, this.board.doc.workloads)
+    if (!d) {
+      this.destroy()
+      return false
+    }
+    // The same lines as before only get new figures; others need a new plot.
+    const shape = JSON.stringify([d.series.length, d.bands.map((b) => b.series), [...toggles.off], toggles.workloads, palette().background, palette().accent, this.lane.parts.map((p) => p.id)])
+    const data = d.data as uPlot.AlignedData
+    this.#slo = this.lane.figure ? (this.board.doc.slo.find((s) => s.metric === this.lane.figure)?.limit ?? null) : null
+    if (u && shape === this.#shape) {
+      if (u.width !== width || u.height !== height) u.setSize({ width, height })
+      u.batch(() => {
+        u.setData(data, false)
+        u.setScale('x', { min: window.from, max: window.to })
+      })
+      return true
+    }
+    this.destroy()
+    this.#shape = shape
+    this.#u = new uPlot(this.#options(d, window, width, height), data, this.host)
+    return true
+  }
+
+  #options(d: Drawing, window: Span, width: number, height: number): uPlot.Options {
+    const p = palette()
+    const log = this.lane.log === true
+    const share = this.lane.unit === '1'
+    return {
+      width, height,
+      padding: [8, rightPad, 7, 0],
+      cursor: { show: false },
+      legend: { show: false },
+      scales: {
+        x: { time: false, range: (_u, min, max) => [min ?? window.from, max ?? window.to] },
+        y: {
+          distr: log ? 3 : 1,
+          range: (_u, min, max) => {
+            if (log) {
+              if (!(max > 0)) return [1e-4, 1]
+              const lo = 10 ** Math.floor(Math.log10(Math.max(min, 1e-4)) + 1e-9)
+              return [lo, Math.max(10 ** Math.ceil(Math.log10(max) - 1e-9), lo * 10)]
+            }
+            if (max == null) return [0, 1]
+            let top = max
+            // The limit is worth its room unless it is far above everything.
+            if (this.#slo !== null && this.#slo <= 2.5 * max) top = Math.max(top, this.#slo * 1.05)
+            top = niceTop(top * 1.02)
+            if (share && top > 0.5 && top < 1) top = 1
+            if (share && max <= 1.0001 && top > 1) top = 1
+            return [Math.min(0, min ?? 0), top]
+          },
+        },
+      },
+      axes: [
+        { show: false },
+        {
+          side: 3, size: gutter, gap: 6, font: '11px ' + getComputedStyle(document.body).fontFamily, stroke: p.muted, labelSize: 0,
+          grid: { stroke: p.line, width: 1 }, ticks: { show: false },
+          splits: (_u, _i, min, max) => (log ? logMarks(min, max, Math.floor(height / 24)) : height > 160 ? [0, 0.25, 0.5, 0.75, 1].map((s) => max * s) : [0, max / 2, max]),
+          values: (_u, splits) => splits.map((v) => (v === null ? '' : axisText(v, this.lane))),
+          filter: ((_u: uPlot, splits: number[]) => splits) as never,
+        },
+      ],
+      series: d.series,
+      bands: d.bands,
+      hooks: { draw: [(u) => this.#limit(u)] },
+    }
+  }
+
+  // The limit as a dashed line, or, where it is far above, as a word at the top.
+  #limit(u: uPlot) {
+    const limit = this.#slo
+    if (limit === null) return
+    const p = palette()
+    const { ctx } = u
+    const top = u.scales.y?.max ?? 0
+    const px = devicePixelRatio || 1
+    const { left, width } = u.bbox
+    ctx.save()
+    ctx.font = `${11 * px}px ${getComputedStyle(document.body).fontFamily}`
+    ctx.textAlign = 'right'
+    const text = t('slo', { limit: plain(duration(limit)) })
+    if (limit <= top) {
+      const y = Math.round(u.valToPos(limit, 'y', true)) + 0.5
+      ctx.strokeStyle = p.text
+      ctx.globalAlpha = 0.75
+      ctx.lineWidth = px
+      ctx.setLineDash([5 * px, 4 * px])
+      ctx.beginPath()
+      ctx.moveTo(left, y)
+      ctx.lineTo(left + width, y)
+      ctx.stroke()
+      ctx.globalAlpha = 1
+      this.#word(ctx, text, left + width, y - 3 * px < u.bbox.top + 9 * px ? y + 12 * px : y - 4 * px, px)
+    } else {
+      this.#word(ctx, text + ' ↑', left + width, u.bbox.top + 10 * px, px)
+    }
+    ctx.restore()
+  }
+
+  // A word on a patch of the background, so that it can be read over a line.
+  #word(ctx: CanvasRenderingContext2D, text: string, right: number, base: number, px: number) {
+    const p = palette()
+    const w = ctx.measureText(text).width
+    ctx.fillStyle = alpha(p.background, 0.85)
+    ctx.fillRect(right - w - 6 * px, base - 10 * px, w + 6 * px, 13 * px)
+    ctx.fillStyle = p.muted
+    ctx.fillText(text, right - 3 * px, base)
+  }
+
+  destroy() {
+    this.#u?.destroy()
+    this.#u = null
+    this.#shape = ''
+  }
+}
