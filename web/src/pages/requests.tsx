@@ -155,13 +155,13 @@ export function Requests(p: RequestsProps) {
                     {term === null ? <span class="cut">{b.field} <strong>{b.value}</strong></span>
                       : <button type="button" class="plain cut" title={t('add', { field: b.field, value: b.value })} onClick={() => { setBox(null); p.onFilter(toggleTerm(p.filter, term)) }}><span class="muted">{b.field}</span> <strong>{b.value}</strong></button>}
                     <span class="rq-bars" aria-hidden="true"><i style={{ width: `${b.selected_share * 100}%` }} /><i style={{ width: `${b.rest_share * 100}%` }} /></span>
-                    <span class="small right"><Num f={share(b.selected_share)} /> <span class="muted">{t('chosen')},</span> <Num f={share(b.rest_share)} /> <span class="muted">{t('others')}</span></span>
+                    <span class="small right"><Num f={share(b.selected_share)} /><span class="visually-hidden"> {t('chosen')},</span> <span class="muted">·</span> <Num class="muted" f={share(b.rest_share)} /><span class="visually-hidden"> {t('others')}</span></span>
                   </li>
                 )
               })}
             </ol>
           )}
-          <p class="small muted">{t('inBox')}</p>
+          <p class="small muted row"><span class="row tight"><i class="swatch rq-sel" />{t('chosen')}</span><span class="row tight"><i class="swatch rq-rest" />{t('others')}</span><span>{t('inBox')}</span></p>
         </div>
       )}
       {box !== null && common.error && <Trouble error={common.error} again={common.again} />}

@@ -198,7 +198,7 @@ function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof ax
   // One path per category: thousands of dots are a few calls.
   const by = new Map<number, number[]>()
   p.dots.points.c.forEach((c, i) => { const l = by.get(c); if (l) l.push(i); else by.set(c, [i]) })
-  const r = s !== null ? 1.5 : p.dots.points.n.length > 2500 ? 2 : 3
+  const r = s !== null ? 1.2 : p.dots.points.n.length > 2500 ? 2 : 3
   for (const [c, list] of by) {
     const look = p.look(c)
     g.beginPath()

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import type { RunRow } from '../api'
+import { findRuns, readTags, tagChange, tagText } from './find-runs'
+
+const run = (over: Partial<RunRow>): RunRow => ({ id: 'i', name: '', model: '', target: '', load: '', note: '', verdict: null, state: 'completed', live: false, workloads: [], tags: {}, ...over } as RunRow)
+
+describe('findRuns', () => {
+  const runs = [run({ id: 'a', name: 'Chat', tags: { gpu: 'h100' } }), run({ id: 'b', live: true, note: 'old Chat' }), run({ id: 'c', workloads: ['legal/x'] })]
+  it('wants every word, anywhere, and puts live runs first', () => {
+    expect(findRuns(runs, '').map(r => r.id)).toEqual(['b', 'a', 'c'])
+    expect(findRuns(runs, ' chat ').map(r => r.id)).toEqual(['b', 'a'])
+    expect(findRuns(runs, 'chat gpu=h').map(r => r.id)).toEqual(['a'])
+    expect(findRuns(runs, 'LEGAL').map(r => r.id)).toEqual(['c'])
+    expect(findRuns(runs, 'nowhere')).toEqual([])
+  })
+})
+
+describe('tags', () => {
+  it('are typed as they are shown', () => {
+    for (const tags of [{ gpu: 'h100' } as Record<string, string>, { a: 'x y', b: '', c: 'q"q' }, {}]) expect(readTags(tagText(tags))).toEqual(tags)
+    expect(readTags('gpu=h100   build=v0.12.1')).toEqual({ gpu: 'h100', build: 'v0.12.1' })
+    expect(readTags('gpu')).toBeNull()
+    expect(readTags('a="x')).toBeNull()
+    expect(readTags('=x')).toBeNull()
+  })
+  it('change by what differs only', () => {
+    expect(tagChange({ a: '1', b: '2', c: '3' }, { a: '1', b: 'x', d: '4' })).toEqual({ b: 'x', c: null, d: '4' })
+  })
+})

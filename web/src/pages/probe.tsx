@@ -1,0 +1,82 @@
+// What a probe measured and what was fitted to it: points with their intervals, the fits in
+// words, each with its uncertainty.
+
+import { useMemo } from 'preact/hooks'
+import { HttpSource, type ProbeDoc } from '../api'
+import type { PageProps } from '../app'
+import { figure, plain } from '../format'
+import { words } from '../i18n'
+import { setQuery, usePlace } from '../route'
+import { Empty, Later, Num, Switch, Trouble, useLoad } from '../ui'
+import { curveOf } from './fit'
+import { Chart, type ChartSeries } from './parts/chart'
+
+const t = words(
+  {
+    title: 'Probe', fits: 'What was fitted', fit: 'Figure', value: 'Value', interval: '95 % interval', says: 'What it says', no: 'no clear answer', measured: 'measured', line: 'fit', none: 'This run is no probe. A probe isolates one part of the stack:',
+    back: 'The run', reading: 'Reading the run', scale: 'Scale', log: 'log', linear: 'linear', points: '{y} against {x}',
+  },
+  {
+    title: '探针', fits: '拟合结果', fit: '量', value: '值', interval: '95 % 区间', says: '说明', no: '没有明确结论', measured: '实测', line: '拟合', none: '此运行不是探针。探针只针对系统的一个部分：',
+    back: '返回运行', reading: '正在读取运行', scale: '刻度', log: '对数', linear: '线性', points: '{y} 随 {x} 变化',
+  },
+)
+
+/** The fits of a probe as a section. */
+export function ProbeFits({ probe }: { probe: ProbeDoc }) {
+  const { query } = usePlace()
+  const log = query.get('px') === 'log'
+  const names = [...new Set(probe.points.map(p => p.series))]
+  const series: ChartSeries[] = names.map((name, i) => ({
+    name: name || t('measured'), i, line: names.length > 1,
+    points: probe.points.filter(p => p.series === name).sort((a, b) => a.x - b.x).map(p => ({ x: p.x, y: p.y, lo: p.lo, hi: p.hi, note: `n ${p.n}` })),
+  }))
+  const drawn = curveOf(probe)
+  if (drawn.curve.length > 1) series.push({ name: t('line'), i: names.length, line: true, dashed: true, bare: true, points: drawn.curve })
+  return (
+    <section class="section" aria-label={t('title')}>
+      <h2>{probe.probe}</h2>
+      <p>{probe.question}</p>
+      {probe.points.length > 0 && (
+        <>
+          <div class="row no-print"><Switch label={t('scale')} value={log ? 'log' : 'linear'} options={[['linear', t('linear')], ['log', t('log')]]} onChange={v => setQuery({ px: v === 'log' ? 'log' : null })} /></div>
+          <Chart
+            title={t('points', { x: probe.x.name, y: probe.y.name })} series={series} height={320}
+            x={{ name: probe.x.name, log, format: v => figure(v, probe.x.unit) }} y={{ name: probe.y.name, format: v => figure(v, probe.y.unit) }}
+            lines={drawn.marks.map(m => ({ at: m.at, text: `${m.name} ${plain(figure(m.at, (m.axis === 'x' ? probe.x : probe.y).unit))}`, axis: m.axis }))}
+          />
+        </>
+      )}
+      <h3>{t('fits')}</h3>
+      <div class="scroll-x" tabIndex={0}>
+        <table class="table">
+          <thead><tr><th scope="col">{t('fit')}</th><th scope="col" class="num">{t('value')}</th><th scope="col" class="num">{t('interval')}</th><th scope="col">{t('says')}</th></tr></thead>
+          <tbody>
+            {probe.fits.map(f => (
+              <tr key={f.name}>
+                <th scope="row">{f.name}</th>
+                <td class="num"><Num f={figure(f.value, f.unit)} /></td>
+                <td class="num">{f.lo !== null && f.hi !== null ? <><Num f={figure(f.lo, f.unit)} /> – <Num f={figure(f.hi, f.unit)} /></> : '–'}</td>
+                <td>{!f.ok && <span class="is-note">{t('no')}: </span>}{f.text}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {probe.notes.map(n => <p key={n} class="remark">{n}</p>)}
+    </section>
+  )
+}
+
+export default function ProbePage({ path }: PageProps) {
+  const id = path[0] ?? ''
+  const source = useMemo(() => new HttpSource(id), [id])
+  const doc = useLoad(s => source.doc(s), [source])
+  if (doc.value === null) return <div class="page">{doc.error ? <Trouble error={doc.error} again={doc.again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
+  return (
+    <div class="page">
+      <div class="page-head"><h1>{doc.value.run.name || id}</h1><a href={`/runs/${encodeURIComponent(id)}`}>{t('back')}</a></div>
+      {doc.value.probe ? <ProbeFits probe={doc.value.probe} /> : <Empty text={t('none')} type="plimsoll run --workload kv/capacity --url http://127.0.0.1:8000" />}
+    </div>
+  )
+}
