@@ -54,7 +54,7 @@ func (a *app) conduct(s *scenario.Scenario, quiet bool) (*conduct.Result, error)
 	p := newProgress(a.env, quiet)
 	res, err := conduct.Run(a.hard, &conduct.Config{
 		Scenario: s, Root: a.env.path(s.Data.Out), Version: buildInfo().Version,
-		LookupEnv: a.env.lookup, ReadFile: a.env.readFile,
+		LookupEnv: a.env.lookup, ReadFile: a.env.readFile, Dir: a.env.path("."),
 		Stop: a.ctx.Done(), Progress: p.show,
 	})
 	p.close()

@@ -51,7 +51,8 @@ type twinPredictCmd struct {
 	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
-	LengthRange  string `name:"length-range" placeholder:"LO-HI" group:"users" help:"Spread both lengths evenly between these shares of them, as 0.8-1.0."`
+	replayFlags
+	LengthRange string `name:"length-range" placeholder:"LO-HI" group:"users" help:"Spread both lengths evenly between these shares of them, as 0.8-1.0."`
 
 	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
 	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
@@ -185,7 +186,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	cfg := &conduct.PredictConfig{
 		Scenario: s, Cluster: cluster, Router: c.Router, Version: buildInfo().Version, Explain: c.Explain,
-		ReadFile: a.env.readFile,
+		ReadFile: a.env.readFile, Dir: a.env.path("."),
 	}
 	if !c.NoRecords {
 		cfg.Root = a.env.path(s.Data.Out)
@@ -263,7 +264,9 @@ func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult) error {
 		_, err = a.env.Stdout.Write(b)
 		return err
 	case res.Folder == "":
-		return report.Text(a.env.Stdout, &report.Run{Summary: res.Summary, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()})
+		about := &report.Run{Summary: res.Summary, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()}
+		showReplay(about, res.Replay)
+		return report.Text(a.env.Stdout, about)
 	}
 	r, err := a.openRun(res.Folder)
 	if err != nil {

@@ -197,6 +197,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 			about.Load = report.DescribeLoad(&s.Load)
 		}
 	}
+	showReplay(about, info.Replay)
 	about.Sources, about.Alignment = info.Telemetry, (*report.Alignment)(info.Alignment)
 	var simulated struct{ Twin struct{ Text string } }
 	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {

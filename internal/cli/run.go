@@ -37,6 +37,7 @@ type scenarioFlags struct {
 	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
+	replayFlags
 
 	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
 	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
@@ -66,10 +67,7 @@ type scenarioFlags struct {
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
 	// would.
-	Dataset string `name:"dataset" hidden:""`
-	Trace   string `name:"trace" hidden:""`
-	Speed   string `name:"speed" hidden:""`
-	Agents  string `name:"agents" hidden:""`
+	Agents string `name:"agents" hidden:""`
 }
 
 // settings returns the fields of a scenario that the flags on the command line
@@ -196,6 +194,7 @@ func (*runCmd) Examples() []string {
 		"plimsoll run --url http://127.0.0.1:8000 --rate 2,4,8 --duration 1m \\",
 		"    --prompt-tokens uniform:100..900 --slo ttft.p95=500ms",
 		"plimsoll run chat.yaml --set load.users=16 --dry-run",
+		"plimsoll run --url http://127.0.0.1:8000 --trace conversation.jsonl --speed 2",
 	}
 }
 
@@ -213,7 +212,7 @@ func (c *runCmd) Run(a *app, kctx *kong.Context) error {
 		s.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	if c.DryRun {
-		plan, err := conduct.NewPlan(s, a.env.readFile)
+		plan, err := conduct.NewPlan(s, a.env.readFile, a.env.path("."))
 		if err != nil {
 			return usagef("run: %w", err)
 		}
@@ -277,6 +276,15 @@ func (a *app) printPlan(p *conduct.Plan) error {
 		}
 		line(name, text)
 	}
+	if p.Replay != nil {
+		for i, text := range append(describeReplay(p.Replay), p.Replay.Notices...) {
+			name := ""
+			if i == 0 {
+				name = p.Replay.Kind
+			}
+			line(name, text)
+		}
+	}
 	for i, st := range p.Steps {
 		name := ""
 		if i == 0 {
@@ -292,11 +300,16 @@ func (a *app) printPlan(p *conduct.Plan) error {
 		line("requests", "as many as the answers leave time for")
 		line("each", fmt.Sprintf("about %s prompt and %s output tokens, %s sent",
 			report.Figure(p.MeanPrompt), report.Figure(p.MeanOutput), report.Bytes(int64(p.MeanBody))))
+	} else if p.PromptTokens == nil || p.OutputTokens == nil {
+		line("requests", "about "+report.Count(*p.Requests))
+		line("tokens", "as many as the answers make of them")
 	} else {
 		line("requests", "about "+report.Count(*p.Requests))
 		line("tokens", fmt.Sprintf("about %s prompt (without chat template) and at most %s output",
 			report.Count(*p.PromptTokens), report.Count(*p.OutputTokens)))
-		line("bytes", "about "+report.Bytes(*p.SentBytes)+" sent")
+		if p.SentBytes != nil {
+			line("bytes", "about "+report.Bytes(*p.SentBytes)+" sent")
+		}
 	}
 	if p.MaxTotalTokens > 0 {
 		line("", "stopped before "+report.Count(p.MaxTotalTokens)+" tokens are used")
@@ -320,6 +333,8 @@ func describeStep(st *conduct.PlanStep) string {
 	var s string
 	if st.Users > 0 {
 		s = plural(st.Users, "user")
+	} else if st.Trace {
+		s = "at the times of the trace, " + report.Figure(st.Rate) + " requests/s on average"
 	} else {
 		s = report.Figure(st.Rate) + " requests/s, " + st.Arrival
 		if st.Burstiness != 0 {

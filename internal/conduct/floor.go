@@ -48,7 +48,10 @@ func tpotFloor(s *scenario.Scenario) *float64 {
 
 // intendedReuse is the share of prompt tokens that the users mean to be found in
 // a prefix cache; nil when nobody knows. Synthetic prompts have nothing in common.
-func intendedReuse(s *scenario.Scenario) *float64 {
+func intendedReuse(s *scenario.Scenario, r *replay) *float64 {
+	if r != nil {
+		return r.reuse(s)
+	}
 	if len(s.Users.Workload) > 0 {
 		return nil
 	}

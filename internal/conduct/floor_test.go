@@ -36,7 +36,7 @@ func TestTPOTFloor(t *testing.T) {
 	s := scenario.Default()
 	s.Target.URL, s.Load.Users, s.Load.Requests = []string{"http://127.0.0.1:1"}, []int{1}, 1
 	s.Target.Hardware = scenario.Hardware{GPUs: 1, GPU: "h1oo"}
-	if _, err := NewPlan(s, nil); err == nil || !strings.Contains(err.Error(), "target.hardware") || !strings.Contains(err.Error(), "h100") {
+	if _, err := NewPlan(s, nil, ""); err == nil || !strings.Contains(err.Error(), "target.hardware") || !strings.Contains(err.Error(), "h100") {
 		t.Errorf("error %v names neither the field nor the nearest", err)
 	}
 }

@@ -109,7 +109,7 @@ func ladderSteps(base load.Step, l *scenario.Load) []load.Step {
 type ladder []deal
 
 // newLadder makes the users of each of the steps of a scenario.
-func newLadder(s *scenario.Scenario, readFile func(string) ([]byte, error)) (ladder, error) {
+func newLadder(s *scenario.Scenario, src *sources) (ladder, error) {
 	own := s.Users.Workload[0].Name
 	made := map[string]*workload.Sessions{} // steps with equal users share them
 	one := func(name string, sets ...map[string]string) (*workload.Sessions, error) {
@@ -121,7 +121,7 @@ func newLadder(s *scenario.Scenario, readFile func(string) ([]byte, error)) (lad
 		}
 		key := fmt.Sprint(name, settings)
 		if made[key] == nil {
-			f, err := openWorkload(name, readFile, settings...)
+			f, err := openWorkload(name, src, settings...)
 			if err != nil {
 				return nil, err
 			}

@@ -75,7 +75,7 @@ func TestStepsOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewPlan(reread(t, text), nil); err != nil {
+	if _, err := NewPlan(reread(t, text), nil, ""); err != nil {
 		t.Error(err)
 	}
 }

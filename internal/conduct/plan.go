@@ -6,6 +6,7 @@ import (
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
+	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/telemetry"
@@ -22,6 +23,8 @@ type Plan struct {
 	// Endpoints are the URLs that requests would go to, without queries.
 	Endpoints []string   `json:"endpoints"`
 	Steps     []PlanStep `json:"steps"`
+	// Replay is the trace or data set that is replayed, nil for none.
+	Replay *run.Replay `json:"replay,omitempty"`
 	// Requests counts all requests, warm-up included. Tokens and bytes are those
 	// of as many requests of average length; nil with workloads of sessions, of which
 	// the means below are those of first requests.
@@ -60,6 +63,8 @@ type PlanStep struct {
 	Users   int     `json:"users,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
 	Arrival string  `json:"arrival,omitempty"`
+	// Trace says that the times are those of a trace, of which Rate is the mean.
+	Trace bool `json:"trace,omitempty"`
 	// Burstiness is that of gamma arrivals, Shape how the rate goes, as the scenario
 	// has it; of stages, whose mean is Rate, the stages.
 	Burstiness float64  `json:"burstiness,omitempty"`
@@ -75,9 +80,9 @@ const (
 	sampledBodies  = 40
 )
 
-// NewPlan works out what a scenario would do. ReadFile reads the workloads that are
-// files.
-func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error)) (*Plan, error) {
+// NewPlan works out what a scenario would do. ReadFile reads the files that it names,
+// dir is the Dir of Config.
+func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir string) (*Plan, error) {
 	p := &Plan{Schema: "plimsoll.plan/1", Hash: s.Hash(), MaxTotalTokens: s.Guards.MaxTotalTokens}
 	for _, f := range s.Plan() {
 		p.Fields = append(p.Fields, PlanField{Path: f.Path, Value: f.Text, Origin: f.Origin})
@@ -95,20 +100,23 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error)) (*Plan
 	if err := p.telemetry(s); err != nil {
 		return nil, err
 	}
-	users, err := newCrowd(s, readFile, nil)
+	src := &sources{readFile: readFile, dir: dir}
+	defer src.close()
+	users, err := newCrowd(s, src, nil)
 	if err != nil {
 		return nil, err
 	}
-	if err := serviceLevels(new(stats.Input), s, readFile); err != nil {
+	if err := serviceLevels(new(stats.Input), s, src); err != nil {
 		return nil, err
 	}
+	p.Replay = users.planned()
 	if err := p.sample(s, users); err != nil {
 		return nil, err
 	}
 	total, known := 0.0, true
 	length, bounded := 0.0, true
-	for _, st := range steps(s) {
-		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds()}
+	for _, st := range users.steps(s) {
+		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil}
 		if len(s.Load.Stages) > 0 {
 			ps.Shape = stagesText(s.Load.Stages)
 		}
@@ -146,11 +154,28 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error)) (*Plan
 		n := int64(total)
 		p.Requests = &n
 	}
-	if known && !sessions(s) { // the first requests of sessions are no average
+	if known && users.replay != nil && s.Users.Trace != "" {
+		p.traced(users.replay)
+	} else if known && !sessions(s) { // the first requests of sessions are no average
 		prompt, output, sent := int64(math.Round(total*p.MeanPrompt)), int64(math.Round(total*p.MeanOutput)), int64(math.Round(total*p.MeanBody))
 		p.PromptTokens, p.OutputTokens, p.SentBytes = &prompt, &output, &sent
 	}
 	return p, nil
+}
+
+// traced adds up the tokens of a trace, unless its prompts grow by what is answered.
+func (p *Plan) traced(r *replay) {
+	prompt, output, ok := r.Tokens()
+	if !ok {
+		return
+	}
+	p.PromptTokens, p.OutputTokens = &prompt, &output
+	n := float64(r.requests)
+	if p.MeanPrompt > 0 {
+		// Bytes go with the length of the prompts.
+		p.SentBytes = new(int64(math.Round(p.MeanBody / p.MeanPrompt * float64(prompt))))
+	}
+	p.MeanPrompt, p.MeanOutput = float64(prompt)/n, float64(output)/n
 }
 
 // telemetry lists the GETs of telemetry.

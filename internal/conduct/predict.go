@@ -36,6 +36,8 @@ type PredictConfig struct {
 	Version string
 	// ReadFile reads the workloads that are files; nil when there can be none.
 	ReadFile func(name string) ([]byte, error)
+	// Dir is as that of Config.
+	Dir string
 	// Steer, when not nil, makes what decides how many of the steps are run, anew
 	// for each pass.
 	Steer func() Steering
@@ -55,6 +57,8 @@ type PredictResult struct {
 	// Prediction is what the twin says of itself, Cluster what was simulated.
 	Prediction *twin.Prediction
 	Cluster    *twin.Cluster
+	// Replay says what was replayed, and how it went; nil for nothing.
+	Replay *run.Replay
 	// Explanation is nil unless it was asked for.
 	Explanation *Explanation
 }
@@ -80,15 +84,22 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	if err := countsOnly(s.Target.ExtraBody); err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	users, err := newCrowd(s, cfg.ReadFile, nil)
+	src := &sources{readFile: cfg.ReadFile, dir: cfg.Dir, done: ctx.Done()}
+	defer src.close()
+	users, err := newCrowd(s, src, nil)
 	if err != nil {
-		return nil, &UsageError{Err: err}
+		return nil, scenarioError(err)
+	}
+	if users.replay != nil {
+		if err := users.replay.CheckContext(cluster.Context, true); err != nil {
+			return nil, &UsageError{Err: err}
+		}
 	}
 	s.Target.Model = cluster.Model.Name
 	if s.Name == "" {
 		s.Name = "predict"
 	}
-	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: steps(s)}
+	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: users.steps(s), users: users}
 	p.twin = twin.PredictConfig{
 		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users.Population, MaxInFlight: s.Load.MaxInFlight,
 		MaxErrorShare: s.Guards.MaxErrorShare, MaxTotalTokens: s.Guards.MaxTotalTokens,
@@ -98,10 +109,10 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 		p.twin.Steps = append(p.twin.Steps, twin.Step(st))
 	}
 	p.input = stats.Input{
-		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: s.Load.RateDriven(),
+		ID: p.id(), Name: s.Name, Started: virtualStart, RateDriven: s.RateDriven(),
 		MaxInFlight: s.Load.MaxInFlight, Virtual: true,
 	}
-	if err := serviceLevels(&p.input, s, cfg.ReadFile); err != nil {
+	if err := serviceLevels(&p.input, s, src); err != nil {
 		return nil, &UsageError{Err: err}
 	}
 	return p.run(ctx)
@@ -110,7 +121,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 // fitsContext refuses lengths that the cluster could never serve. Distributions
 // without an upper end are refused request by request, as a server would.
 func fitsContext(s *scenario.Scenario, c *twin.Cluster) error {
-	if len(s.Users.Workload) > 0 {
+	if len(s.Users.Workload) > 0 || s.Users.Replayed() != "" {
 		return nil // what does not fit is refused request by request
 	}
 	longest := func(d scenario.Dist) float64 {
@@ -165,6 +176,7 @@ type predictor struct {
 	scenario *scenario.Scenario
 	cluster  *twin.Cluster
 	plan     []load.Step
+	users    *crowd
 	twin     twin.PredictConfig
 	input    stats.Input
 	meter    *meter
@@ -192,6 +204,9 @@ func (quiet) Record(*twin.Finished) {}
 // pass runs the twin once, and returns the windows as they went; with an error only
 // when it was interrupted.
 func (p *predictor) pass(ctx context.Context, sink twin.Sink) (*twin.Prediction, []stats.StepInput, error) {
+	if p.users.replay != nil {
+		p.users.replay.Restart()
+	}
 	c := p.twin
 	st := newSteer(p.cfg.Steer)
 	if c.More = st.more(); st != nil {
@@ -280,6 +295,9 @@ func (p *predictor) conclude(pr *twin.Prediction, t *tally) (*PredictResult, err
 		out.Stopped = load.TokenLimit
 	}
 	out.ID, out.Summary = in.ID, t.collector.Summary()
+	if r := p.users.replay; r != nil {
+		out.Replay = r.ended()
+	}
 	if t.writer == nil {
 		return out, nil
 	}
@@ -290,6 +308,11 @@ func (p *predictor) conclude(pr *twin.Prediction, t *tally) (*PredictResult, err
 			return nil, fmt.Errorf("encode explain.json: %w", err)
 		}
 		if err := t.writer.WriteFile("explain.json", append(b, '\n')); err != nil {
+			return nil, err
+		}
+	}
+	if out.Replay != nil {
+		if err := t.writer.Update(func(i *run.Info) { i.Replay = out.Replay }); err != nil {
 			return nil, err
 		}
 	}
@@ -333,7 +356,7 @@ func (p *predictor) newTally() (*tally, error) {
 	t.writer, err = run.Create(p.cfg.Root, run.Info{
 		Name: p.scenario.Name, Tags: p.scenario.Tags, Version: p.cfg.Version, Host: host(), Target: p.target(),
 		Clocks: run.Clocks{Source: "virtual"},
-		Agents: 1, ScenarioHash: p.scenario.Hash(), Start: time.Now().UTC(), Input: &p.input,
+		Agents: 1, ScenarioHash: p.scenario.Hash(), Start: time.Now().UTC(), Replay: p.users.planned(), Input: &p.input,
 	}, text, run.Blocking())
 	return t, err
 }

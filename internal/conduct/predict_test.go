@@ -250,7 +250,7 @@ func TestPredictionTellsOfItsProgress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &predictor{cfg: cfg, scenario: cfg.Scenario, plan: steps(cfg.Scenario)}
+		p := &predictor{cfg: cfg, scenario: cfg.Scenario, plan: steps(cfg.Scenario), users: new(crowd)}
 		if p.twin.Cluster, err = twin.NewCluster(twin.ClusterConfig{Step: time.Microsecond}); err != nil {
 			t.Fatal(err)
 		}

@@ -40,6 +40,9 @@ type Config struct {
 	// names.
 	LookupEnv func(name string) (string, bool)
 	ReadFile  func(name string) ([]byte, error)
+	// Dir is the folder that names of traces, data sets and documents are relative
+	// to; "" when none may be read, since the scenario came over the network.
+	Dir string
 	// Stop, when closed, ends the run softly: nothing new is started and what is
 	// in flight may end within its drain. Ending the context cancels what is in
 	// flight. Either way what was measured is kept.
@@ -131,11 +134,16 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	users, err := newCrowd(s, cfg.ReadFile, counter)
+	src := &sources{readFile: cfg.ReadFile, dir: cfg.Dir, done: cfg.Stop}
+	defer src.close()
+	users, err := newCrowd(s, src, counter)
 	if err != nil {
+		return nil, scenarioError(err)
+	}
+	if err := load.Refuse(users.Population); err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	plan := steps(s)
+	plan := users.steps(s)
 	if err := stream.CheckDescriptors(descriptors(plan, s.Load.MaxInFlight)); err != nil {
 		return nil, &PreflightError{Kind: record.ClientResource, Err: err}
 	}
@@ -152,6 +160,9 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	target, err := preflight(pctx, s, access)
 	if err != nil {
 		return nil, err
+	}
+	if err := users.fits(target, s.Target.Model); err != nil {
+		return nil, &UsageError{Err: err}
 	}
 	if s.Target.ResetPrefixCache {
 		if err := resetPrefixCache(pctx, s, access); err != nil {
@@ -184,22 +195,22 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, fmt.Errorf("write the scenario: %w", err)
 	}
 	k := &keeper{
-		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, clock: c, live: new(load.Live),
+		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, users: users, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)), steer: newSteer(cfg.Steer),
 		input: stats.Input{
-			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.Load.RateDriven(),
+			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.RateDriven(),
 			MaxInFlight:   s.Load.MaxInFlight,
-			IntendedReuse: intendedReuse(s), TPOTFloorMS: tpotFloor(s),
+			IntendedReuse: intendedReuse(s, users.replay), TPOTFloorMS: tpotFloor(s),
 		},
 	}
-	if err := serviceLevels(&k.input, s, cfg.ReadFile); err != nil {
+	if err := serviceLevels(&k.input, s, src); err != nil {
 		return nil, &UsageError{Err: err}
 	}
 	k.input.Steps = planned(plan, 0)
 	k.writer, err = run.Create(cfg.Root, run.Info{
 		Name: s.Name, Tags: s.Tags, Version: cfg.Version, Host: host(), Target: target.json(),
 		Clocks: run.Clocks{Source: "CLOCK_MONOTONIC", KernelTimes: false},
-		Agents: 1, ScenarioHash: s.Hash(), Start: c.Start().UTC(), Input: &k.input,
+		Agents: 1, ScenarioHash: s.Hash(), Start: c.Start().UTC(), Replay: users.planned(), Input: &k.input,
 	}, text)
 	if err != nil {
 		return nil, err
@@ -247,7 +258,8 @@ type keeper struct {
 	writer   *run.Writer
 	input    stats.Input
 	readings *readings // nil when nothing is read
-	steer    *steer    // nil when nobody steers
+	users    *crowd
+	steer    *steer // nil when nobody steers
 
 	// begun carries the steps that were started to the goroutine that tells of
 	// them, so that the load never waits for a disk.
@@ -366,6 +378,9 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	in.Client.GCPause = new(histogram.Histogram)
 	for _, ns := range watch.gcPauses(from, to) {
 		in.Client.GCPause.Record(ns)
+	}
+	if r := k.users.replay; r != nil {
+		closed = errors.Join(closed, w.Update(func(i *run.Info) { i.Replay = r.ended() }))
 	}
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
 	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), k.readings.info(k.access), closed)

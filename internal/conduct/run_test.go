@@ -294,7 +294,7 @@ func TestPlanned(t *testing.T) {
 
 func TestNewPlan(t *testing.T) {
 	p, err := NewPlan(plan(t, "target.url=http://h", "load.rate=2,4", "load.requests=100", "load.warmup=10s", "load.drain=5s",
-		"users.prompt-tokens=100", "users.output-tokens=10", "seed=1"), nil)
+		"users.prompt-tokens=100", "users.output-tokens=10", "seed=1"), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestNewPlan(t *testing.T) {
 	if *p.SentBytes < 26_000*4 || *p.SentBytes > 26_000*12 {
 		t.Errorf("%d bytes for 26,000 tokens of words", *p.SentBytes)
 	}
-	p, err = NewPlan(plan(t, "target.url=http://h", "load.users=4", "load.requests=100", "load.warmup=10s"), nil)
+	p, err = NewPlan(plan(t, "target.url=http://h", "load.users=4", "load.requests=100", "load.warmup=10s"), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

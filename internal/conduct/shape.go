@@ -60,6 +60,9 @@ func staged(base load.Step, stages []scenario.Stage) load.Step {
 // window is how long the steady window of a step is expected to be, 0 when that
 // depends on the answers.
 func window(s *load.Step) time.Duration {
+	if s.Times != nil {
+		return max(1, time.Duration(s.Times.Last())-s.Warmup)
+	}
 	if s.Duration > 0 || s.Rate == 0 {
 		return s.Duration
 	}
@@ -73,6 +76,9 @@ func window(s *load.Step) time.Duration {
 
 // requests is how many requests a step with a rate is expected to schedule.
 func requests(s *load.Step) int64 {
+	if s.Times != nil {
+		return int64(s.Requests)
+	}
 	if s.Requests > 0 {
 		return int64(math.Round(pace.Expected(s.Rate, s.Warmup, s.Shape, s.Warmup))) + int64(s.Requests)
 	}

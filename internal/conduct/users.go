@@ -1,42 +1,69 @@
 package conduct
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"path/filepath"
 
+	"plimsoll/internal/load"
 	"plimsoll/internal/message"
 	"plimsoll/internal/record"
+	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/workload"
 	"plimsoll/internal/workload/content"
+	"plimsoll/internal/workload/trace"
 )
 
 // crowd is who the users of a run are, and what makes the text of what they say.
 type crowd struct {
 	workload.Population
 	renderer message.Renderer
+	replay   *replay // nil when nothing is replayed
 }
 
-// newCrowd makes the users that a scenario describes. ReadFile reads the workloads
-// that are files, nil when there can be none; counter is the model's tokenizer, nil
-// without one.
-func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), counter record.Counter) (*crowd, error) {
-	synthetic, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
-	if err != nil {
-		return nil, fmt.Errorf("make the users: %w", err)
-	}
-	c := &crowd{Population: synthetic, renderer: workload.Words{}}
-	if len(s.Users.Workload) == 0 {
-		return c, nil
-	}
+// newCrowd makes the users that a scenario describes; counter is the model's
+// tokenizer, nil without one.
+func newCrowd(s *scenario.Scenario, src *sources, counter record.Counter) (*crowd, error) {
 	text := new(content.Renderer)
 	if t, ok := counter.(content.Tokenizer); ok {
 		text.Tokenizer = t
 	}
-	c.renderer = text
+	c, err := gather(s, src, text, counter)
+	text.Files = src.files
+	return c, err
+}
+
+// gather makes the users, whose text is made by text.
+func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter record.Counter) (*crowd, error) {
+	c := &crowd{renderer: text}
+	var err error
+	if c.replay, err = newReplay(s, src, counter); err != nil {
+		return nil, err
+	}
+	if c.replay != nil {
+		r := &trace.Renderer{Inner: text}
+		if text.Tokenizer != nil {
+			r.Cut = text.Tokenizer.Cut
+		}
+		c.Population, c.renderer = c.replay, r
+		return c, nil
+	}
+	synthetic, err := workload.NewSynthetic(s.Seed, &s.Users, s.Target.IgnoreEOS)
+	if err != nil {
+		return nil, fmt.Errorf("users.%w", err)
+	}
+	if len(s.Users.Workload) == 0 {
+		c.Population = synthetic
+		if text.Tokenizer == nil {
+			c.renderer = workload.Words{}
+		}
+		return c, nil
+	}
 	if len(s.Load.Steps) > 0 && len(s.Users.Workload) == 1 && s.Users.Workload[0].Name != scenario.Synthetic {
-		l, err := newLadder(s, readFile)
+		l, err := newLadder(s, src)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +78,7 @@ func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), count
 			parts = append(parts, synthetic)
 			continue
 		}
-		f, err := openWorkload(w.Name, readFile)
+		f, err := openWorkload(w.Name, src)
 		if err != nil {
 			return nil, fmt.Errorf("users.workload: %w", err)
 		}
@@ -68,19 +95,15 @@ func newCrowd(s *scenario.Scenario, readFile func(string) ([]byte, error), count
 }
 
 // openWorkload returns a workload of the library, or of a file, with settings.
-func openWorkload(name string, readFile func(string) ([]byte, error), settings ...scenario.Setting) (*workload.File, error) {
-	if readFile == nil || !strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".yml") {
+func openWorkload(name string, src *sources, settings ...scenario.Setting) (*workload.File, error) {
+	if src.readFile == nil || !workload.IsFile(name) {
 		return workload.Lookup(name, settings...)
 	}
-	data, err := readFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("read workload: %w", err)
-	}
-	return workload.Read(name, data, &workload.Around{ReadFile: readFile}, settings...)
+	return workload.Open(name, src.readFile, func(generator string) error { return src.check(generator, filepath.Dir(name)) }, settings...)
 }
 
 // serviceLevels adds the limits of a scenario and of its workloads.
-func serviceLevels(in *stats.Input, s *scenario.Scenario, readFile func(string) ([]byte, error)) error {
+func serviceLevels(in *stats.Input, s *scenario.Scenario, src *sources) error {
 	in.Limits, in.WorkloadsCount = s.Guards.Limits()
 	in.Workloads = map[string]stats.WorkloadLimits{}
 	names := make([]string, 0, len(s.Users.Workload))
@@ -96,7 +119,7 @@ func serviceLevels(in *stats.Input, s *scenario.Scenario, readFile func(string) 
 		if name == "" || name == scenario.Synthetic {
 			continue
 		}
-		f, err := openWorkload(name, readFile)
+		f, err := openWorkload(name, src)
 		if err != nil {
 			return err
 		}
@@ -113,4 +136,43 @@ func serviceLevels(in *stats.Input, s *scenario.Scenario, readFile func(string) 
 
 // sessions says whether the users of a scenario have sessions of several requests,
 // so that how many requests there will be depends on what the seed draws.
-func sessions(s *scenario.Scenario) bool { return len(s.Users.Workload) > 0 }
+func sessions(s *scenario.Scenario) bool { return len(s.Users.Workload) > 0 || s.Users.Dataset != "" }
+
+// steps are the levels of load of a scenario, in order.
+func (c *crowd) steps(s *scenario.Scenario) []load.Step {
+	if c.replay != nil && c.replay.times != nil {
+		return []load.Step{c.replay.step(load.Step{Warmup: s.Load.Warmup, Drain: s.Load.Drain})}
+	}
+	return steps(s)
+}
+
+// planned is what run.json says of what is replayed before it is; nil for nothing.
+func (c *crowd) planned() *run.Replay {
+	if c.replay == nil {
+		return nil
+	}
+	return &c.replay.info
+}
+
+// scenarioError makes an error of a scenario a UsageError, unless the user ended the reading
+// of its files.
+func scenarioError(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &UsageError{Err: err}
+}
+
+// fits refuses a trace with a request that is longer than the context that the server
+// states of the model, as far as both are known.
+func (c *crowd) fits(f *Facts, model string) error {
+	if c.replay == nil {
+		return nil
+	}
+	for _, m := range f.Models {
+		if m.ID == model && m.MaxContext != nil {
+			return c.replay.CheckContext(int(*m.MaxContext), false)
+		}
+	}
+	return nil
+}

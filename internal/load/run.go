@@ -38,6 +38,10 @@ const (
 	plain = can &^ (workload.NeedMedia | workload.NeedTools)
 )
 
+// Refuse says what the users of a population may ask for and no run carries out, nil
+// when there is nothing of the kind. Run does so too; before it nothing has been made.
+func Refuse(p Population) error { return workload.Refuse(p, can) }
+
 // errDrained is the cause of a context that the drain limit ended.
 var errDrained = errors.New("drain limit")
 
@@ -149,7 +153,7 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	if _, err := dialect.AppendRequest(nil, cfg.API, &probe, cfg.Renderer, &cfg.Options); err != nil {
 		return nil, err
 	}
-	if err := workload.Refuse(cfg.Population, can); err != nil {
+	if err := Refuse(cfg.Population); err != nil {
 		return nil, err
 	}
 	if cfg.API == dialect.OpenAICompletions {

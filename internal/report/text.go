@@ -21,6 +21,8 @@ type Run struct {
 	URL, API, Model string
 	// Load says what was asked for, as in "4 users" or "5 requests/s, poisson".
 	Load string
+	// Replay says what trace or data set was replayed, and how, a sentence each.
+	Replay []string
 	// Connections says what became of the connections, a sentence each.
 	Connections []string
 	// Sources are those of the servers' own figures, Alignment says how they keep
@@ -329,12 +331,12 @@ func (t *text) load(r *Run) {
 		first += "window " + Seconds(*s.Run.WindowS)
 	}
 	q := s.Requests
-	lines := []string{
-		first,
+	lines := append([]string{first}, r.Replay...)
+	lines = append(lines,
 		fmt.Sprintf("requests: scheduled %s, sent %s, ok %s, error %s", Count(q.Scheduled), Count(q.Sent), Count(q.OK), Count(q.Error)),
 		fmt.Sprintf("rate: offered %s, started %s, completed %s",
 			perSecond(l.OfferedRPS), perSecond(l.AchievedRPS), perSecond(l.CompletedRPS)),
-	}
+	)
 	var flying []string
 	for _, d := range []struct {
 		thing string

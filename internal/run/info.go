@@ -63,9 +63,49 @@ type Info struct {
 	Telemetry []telemetry.SourceInfo `json:"telemetry,omitempty"`
 	// Alignment says what the making of the timeline found out about the telemetry.
 	Alignment *Alignment `json:"alignment,omitempty"`
+	// Replay says which trace or data set was replayed, and how; nil for none.
+	Replay *Replay `json:"replay,omitempty"`
 	// Input is what the figures depend on beside the records. While the run is
 	// under way it holds the plan.
 	Input *stats.Input `json:"input"`
+}
+
+// The kinds of a Replay.
+const (
+	ReplayTrace   = "trace"
+	ReplayDataset = "dataset"
+)
+
+// Replay is a trace or a data set, and how it was replayed. Times of the trace are
+// in seconds, before Speed divides them; null is not given.
+type Replay struct {
+	Kind   string `json:"kind"`
+	File   string `json:"file"`
+	Format string `json:"format"`
+	// Requests and Sessions are those of the part that was taken, LeftOut counts the
+	// rows of the file that were not right or had nothing to send.
+	Requests int `json:"requests"`
+	Sessions int `json:"sessions"`
+	LeftOut  int `json:"left_out,omitempty"`
+	// SpanS is the time from the first start to the last, after Speed.
+	SpanS   *float64 `json:"span_s,omitempty"`
+	Timing  string   `json:"timing,omitempty"`
+	Speed   float64  `json:"speed"`
+	GapCapS *float64 `json:"gap_cap_s,omitempty"`
+	FromS   *float64 `json:"from_s,omitempty"`
+	UntilS  *float64 `json:"until_s,omitempty"`
+	Spread  bool     `json:"spread,omitempty"`
+	// Answers says whose answers later turns had in their history.
+	Answers string `json:"answers"`
+	// Text says all that in a sentence.
+	Text string `json:"text"`
+	// LateRequests could not start at their recorded times since what they waited for
+	// had not ended. NotSent were not made since an earlier turn had failed.
+	LateRequests int64    `json:"late_requests,omitempty"`
+	LateMeanMS   *float64 `json:"late_mean_ms,omitempty"`
+	LateMaxMS    *float64 `json:"late_max_ms,omitempty"`
+	NotSent      int64    `json:"not_sent,omitempty"`
+	Notices      []string `json:"notices,omitempty"`
 }
 
 // Host is the machine that measured.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -317,6 +318,15 @@ func (q *quantity) parts(args string) ([]Weighted, error) {
 
 // Parts returns the parts of a mixture of token counts.
 func (d Dist) Parts() ([]Weighted, error) { return ofTokens.parts(d.Text) }
+
+// fromFile says whether the distribution, or a part of it, is that of a file.
+func (d Dist) fromFile() bool {
+	if d.Kind != Mixture {
+		return d.Kind == Empirical
+	}
+	parts, _ := d.Parts() // what is wrong with them is said elsewhere
+	return slices.ContainsFunc(parts, func(w Weighted) bool { return w.Dist.Kind == Empirical })
+}
 
 // Parts returns the parts of a mixture of counts.
 func (d Count) Parts() ([]Weighted, error) { return ofCounts.parts(d.Text) }

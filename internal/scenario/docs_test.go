@@ -67,6 +67,13 @@ func TestExamplesAreRight(t *testing.T) {
 			file["load"] = []string{"rate: 2"}
 		case "load.burstiness":
 			file["load"] = []string{"rate: 2", "arrival: gamma"}
+		case "users.trace":
+			file["load"] = nil
+		default:
+			if slices.Contains(replayFields, p) {
+				file["users"] = append(file["users"], "trace: moon.jsonl")
+				file["load"] = nil
+			}
 		}
 		file[group] = append(file[group], name+": "+h.Example)
 		var b strings.Builder

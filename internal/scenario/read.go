@@ -76,9 +76,6 @@ type Source struct {
 // to say instead of "unknown field". They are refused rather than ignored.
 var reserved = map[string]string{
 	"target.api-key": "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
-	"users.dataset":  "data sets are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.trace":    "traces are not in this version yet: remove it and use prompt-tokens and output-tokens",
-	"users.speed":    "traces are not in this version yet, nor is their speed: remove it",
 	"load.agents":    "agents are not in this version yet: remove it; this process makes all load",
 }
 
@@ -162,7 +159,8 @@ func (s *Scenario) fill(seed func() uint64) {
 	if s.Load.RateDriven() && s.Load.Arrival == "" && !s.given("load.arrival") {
 		s.Load.Arrival = ArrivalPoisson
 	}
-	if s.Load.open() && len(s.Load.Stages) == 0 && !s.given("load.stages") && s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
+	s.Users.fillReplay(s.given)
+	if s.Users.Trace == "" && s.Load.open() && len(s.Load.Stages) == 0 && !s.given("load.stages") && s.Load.Duration == 0 && s.Load.Requests == 0 && !s.given("load.duration") && !s.given("load.requests") {
 		s.Load.Duration = DefaultDuration
 	}
 	if !s.given("target.api") {

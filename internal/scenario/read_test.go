@@ -94,7 +94,7 @@ func TestFlagPathIsUnambiguous(t *testing.T) {
 			t.Errorf("FlagPath(%s) = %s, %v, want %s", flag, got, ok, p)
 		}
 	}
-	for _, later := range []string{"dataset", "trace", "agents", "api-key"} {
+	for _, later := range []string{"agents", "api-key"} {
 		path, ok := FlagPath(later)
 		if !ok {
 			t.Errorf("FlagPath(%s): not known", later)

@@ -71,9 +71,11 @@ type Users struct {
 	// Workload are the workloads of the run and their weights, by name or by file;
 	// none means the synthetic one made of PromptTokens and OutputTokens (Read makes
 	// none of that name alone).
-	Workload     []Share `yaml:"workload,omitempty"`
-	PromptTokens Dist    `yaml:"prompt-tokens"`
-	OutputTokens Dist    `yaml:"output-tokens"`
+	Workload []Share `yaml:"workload,omitempty"`
+	// Of a replay the first is empty, and so is the second unless it was given.
+	PromptTokens Dist `yaml:"prompt-tokens,omitempty"`
+	OutputTokens Dist `yaml:"output-tokens,omitempty"`
+	Replay       `yaml:",inline"`
 }
 
 // Load says how much load is applied and for how long. Exactly one of Users,
@@ -132,6 +134,10 @@ type StepPart struct {
 	// Set are fields of the workload, over those that the step sets.
 	Set map[string]string `yaml:"set,omitempty"`
 }
+
+// RateDriven says whether requests have a schedule of their own, whatever the
+// answers do: a rate or that of a trace.
+func (s *Scenario) RateDriven() bool { return s.Users.Trace != "" || s.Load.RateDriven() }
 
 // RateDriven says whether requests come at a rate, whatever the answers do.
 func (l *Load) RateDriven() bool {

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -42,6 +43,9 @@ func schema() *jsonschema.Schema {
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Plimsoll scenario"
 	s.Description = "One measured run of plimsoll."
+	s.Properties["users"].AllOf = []*jsonschema.Schema{
+		{Description: "trace or dataset, not both", Not: &jsonschema.Schema{Type: "object", Required: []string{"trace", "dataset"}}},
+	}
 	load := s.Properties["load"]
 	load.AllOf = []*jsonschema.Schema{
 		{Description: "users or rate, not both", Not: &jsonschema.Schema{Required: []string{"users", "rate"}}},
@@ -70,6 +74,12 @@ func structSchema(t reflect.Type, path string, defaults map[string]string) *json
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if f.Anonymous {
+			inner := structSchema(f.Type, path, defaults)
+			maps.Copy(s.Properties, inner.Properties)
+			s.PropertyOrder = append(s.PropertyOrder, inner.PropertyOrder...)
 			continue
 		}
 		p := strictyaml.Join(path, name)

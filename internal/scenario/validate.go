@@ -269,18 +269,32 @@ func (v *validator) users(u *Users) {
 	if len(u.Workload) == 0 && v.s.given("users.workload") && v.s.origin.doc != nil && !v.synthetic() {
 		v.fail("users.workload", "want at least one workload", "[]")
 	}
-	if err := u.PromptTokens.check(); err != nil {
+	replayed := u.Replayed() != ""
+	if err := u.PromptTokens.check(); err != nil && !(replayed && u.PromptTokens == (Dist{})) {
 		v.fail("users.prompt-tokens", err.Error(), "")
 	}
-	if err := u.OutputTokens.check(); err != nil {
+	if err := u.OutputTokens.check(); err != nil && !(replayed && u.OutputTokens == (Dist{})) {
 		v.fail("users.output-tokens", err.Error(), "")
 	}
+	for _, d := range []struct {
+		path string
+		d    Dist
+	}{{"users.prompt-tokens", u.PromptTokens}, {"users.output-tokens", u.OutputTokens}} {
+		if d.d.fromFile() {
+			v.fail(d.path, "lengths out of a file are those of a workload file: want a number or another distribution", strictyaml.Quote(d.d.String()))
+		}
+	}
+	v.replay(u)
 }
 
 // synthetic says whether the synthetic workload was named, of which Read makes none.
 func (v *validator) synthetic() bool { return v.s.origin.derived["users.workload"] != "" }
 
 func (v *validator) load(l *Load) {
+	if v.s.Users.Trace != "" {
+		v.traced(l)
+		return
+	}
 	// What Complete made steps of is there no more.
 	completed := v.s.origin.derived["load.steps"] != ""
 	given := func(path string) bool { return !completed && v.s.given(path) }
@@ -353,6 +367,11 @@ func (v *validator) load(l *Load) {
 	v.duration("load.duration", max(0, l.Duration))
 	v.duration("load.warmup", l.Warmup)
 	v.duration("load.drain", l.Drain)
+	v.cap(l)
+}
+
+// cap checks the cap in flight.
+func (v *validator) cap(l *Load) {
 	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {
 		v.fail("load.max-in-flight", "want a cap of at least 1, or none", fmt.Sprint(l.MaxInFlight))
 	}

@@ -122,7 +122,7 @@ func (s *Server) checkScenario(w http.ResponseWriter, r *http.Request) error {
 	out := checked{Errors: []ScenarioError{}}
 	sc, err := s.readScenario(in.Scenario)
 	if err == nil {
-		out.Plan, err = conduct.NewPlan(sc, s.readFile)
+		out.Plan, err = conduct.NewPlan(sc, s.readFile, "")
 	}
 	if err != nil {
 		out.Errors = scenarioErrors(err)

@@ -74,7 +74,7 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	sc, err := s.readScenario(in.Scenario)
 	if err == nil {
 		// What can be said of it before anything is sent.
-		_, err = conduct.NewPlan(sc, s.readFile)
+		_, err = conduct.NewPlan(sc, s.readFile, "")
 	}
 	if err != nil {
 		return &Problem{Status: http.StatusBadRequest, Field: "scenario", Text: "the scenario is not right", Errors: scenarioErrors(err)}

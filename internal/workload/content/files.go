@@ -21,6 +21,9 @@ import (
 // filePrefix begins the name of a generator that reads the user's documents.
 const filePrefix = "file:"
 
+// ReadsFiles says whether a generator's name stands for documents of the user's.
+func ReadsFiles(name string) bool { return strings.HasPrefix(name, filePrefix) }
+
 // Limits on the user's documents.
 const (
 	// MaxFileBytes bounds one document, MaxFilesBytes all that one name stands

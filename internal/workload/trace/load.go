@@ -18,6 +18,8 @@ type Trace struct {
 	// was taken, empty for all.
 	spread bool
 	part   string
+	// length is the field with the length of a prompt, for messages.
+	length string
 }
 
 // Selection says which part of a trace is taken, and how.
@@ -50,7 +52,7 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 	}
 	i := newInspector()
 	i.later = true
-	t := &Trace{File: r.base(), Format: r.format.name}
+	t := &Trace{File: r.base(), Format: r.format.name, length: r.lengthField()}
 	for {
 		rec, err := r.Next()
 		if err == io.EOF {
@@ -104,6 +106,23 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 			t.Summary.Skipped.BadRow+t.Summary.Skipped.ZeroOutput+t.Summary.Skipped.NoReplay+t.Summary.Skipped.Empty)
 	}
 	return t, nil
+}
+
+// lengthField is the name of the column or field with the length of a prompt.
+func (r *Reader) lengthField() string {
+	if t, ok := r.src.(*table); ok {
+		return t.name("input")
+	}
+	if name := r.opts.Columns["input"]; name != "" {
+		return name
+	}
+	if name, ok := map[string]string{
+		"plimsoll": "input_tokens", "dynamo": "input_length", "weka": "in", "tracelab": "input_tokens_total", "applied-compute": "input_prompt_length",
+		"otel": "gen_ai.usage.input_tokens",
+	}[r.format.name]; ok {
+		return name
+	}
+	return "input_length"
 }
 
 func nodesOf(records []Record) []node {
@@ -253,6 +272,21 @@ func (t *Trace) window(from, to int64) {
 			t.Summary.Notices = append(t.Summary.Notices, fmt.Sprintf("the window's rate is %s %% of that of the trace's busiest tenth: it would measure an idle service", trim(ratio*100)))
 		}
 	}
+}
+
+// Keep leaves out the requests that wrong has something to say of, and returns that.
+func (t *Trace) Keep(wrong func(*Record) error) (out []error) {
+	t.Records = slices.DeleteFunc(t.Records, func(rec Record) bool {
+		err := wrong(&rec)
+		if err != nil {
+			out = append(out, err)
+		}
+		return err != nil
+	})
+	if len(out) > 0 {
+		t.orphans()
+	}
+	return out
 }
 
 func (t *Trace) span() int64 {

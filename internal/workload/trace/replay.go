@@ -43,12 +43,17 @@ type ReplayOptions struct {
 	GapCap time.Duration
 	// Exact asks for exactly the recorded number of output tokens.
 	Exact bool
-	// Output is the limit of requests whose output the trace does not say; 0 leaves
-	// it to the server.
+	// Output is the limit of requests of which the trace has neither the length of the
+	// output nor the answer; 0 leaves it to the server.
 	Output int
 	// Generator makes the text of prompts of which only the length is known; empty
 	// is plain words.
 	Generator string
+	// Untimed leaves the times of the file out: its sessions are a data set.
+	Untimed bool
+	// Count counts the tokens of given text; it may be called from many goroutines at
+	// once. Nil estimates by the length in bytes, and requests say so.
+	Count func(text string) int
 	// RecordedAnswers puts the recorded answers into the history of later turns;
 	// else those that the server gives now.
 	RecordedAnswers bool
@@ -66,6 +71,7 @@ type Replay struct {
 	sessions int
 	needs    workload.Needs
 	timed    bool
+	counts   []atomic.Pointer[counted] // by record; empty without Count
 
 	late    atomic.Int64
 	lateSum atomic.Int64
@@ -116,7 +122,10 @@ func NewReplay(t *Trace, opts ReplayOptions) (*Replay, error) {
 	if opts.Name == "" {
 		opts.Name = t.File
 	}
-	p := &Replay{opts: opts, trace: t, timed: t.Summary.Timed > 0}
+	p := &Replay{opts: opts, trace: t, timed: t.Summary.Timed > 0 && !opts.Untimed}
+	if opts.Count != nil {
+		p.counts = make([]atomic.Pointer[counted], len(t.Records))
+	}
 	if err := p.link(); err != nil {
 		return nil, err
 	}
@@ -194,7 +203,9 @@ func (p *Replay) link() error {
 				n.from = on
 			}
 		}
-		n.tools = functions(r.Tools)
+		if len(r.Body) == 0 || r.Delta {
+			n.tools = functions(r.Tools)
+		}
 	}
 	at := map[int32]int{}
 	for k := range recs {
@@ -244,6 +255,14 @@ func (p *Replay) acyclic() error {
 	return nil
 }
 
+// at is when a request was made, Unset where that is not to count.
+func (p *Replay) at(r *Record) int64 {
+	if p.opts.Untimed {
+		return Unset
+	}
+	return r.At
+}
+
 // schedule works out when requests start, as far as the trace says.
 func (p *Replay) schedule() {
 	recs := p.trace.Records
@@ -253,7 +272,7 @@ func (p *Replay) schedule() {
 		var times, cut []int64
 		last, removed := int64(0), int64(0)
 		for i := range recs {
-			if at := recs[i].At; at != Unset {
+			if at := p.at(&recs[i]); at != Unset {
 				removed += max(0, at-last-limit)
 				last = at
 				times, cut = append(times, at), append(cut, removed)
@@ -271,8 +290,8 @@ func (p *Replay) schedule() {
 	for i := range recs {
 		r, n := &recs[i], &p.nodes[i]
 		n.at, n.delay = Unset, 0
-		if r.At != Unset && (n.waits == 0 || p.opts.Timing == Absolute) {
-			n.at = p.fast(capped(r.At))
+		if at := p.at(r); at != Unset && (n.waits == 0 || p.opts.Timing == Absolute) {
+			n.at = p.fast(capped(at))
 		}
 		if n.waits == 0 {
 			if n.at == Unset {
@@ -283,7 +302,7 @@ func (p *Replay) schedule() {
 		switch {
 		case r.Delay != Unset:
 			n.delay = r.Delay
-		case r.At != Unset && ends[i] != Unset:
+		case p.at(r) != Unset && ends[i] != Unset:
 			n.delay = max(0, r.At-ends[i])
 		}
 		n.delay += r.ToolWait
@@ -318,7 +337,7 @@ func (p *Replay) ends() []int64 {
 		out[i] = Unset
 	}
 	for i := range p.nodes {
-		if r := &p.trace.Records[i]; r.At != Unset {
+		if r := &p.trace.Records[i]; p.at(r) != Unset {
 			for _, j := range p.nodes[i].next {
 				out[j] = max(out[j], r.At+r.Took)
 			}
@@ -358,12 +377,70 @@ func (p *Replay) gather() {
 	}
 }
 
+// Tokens returns the prompt and output tokens of all requests, estimates where text
+// is given and not counted; false when prompts grow by what a server answers. Outputs
+// that are left to the server count 0.
+func (p *Replay) Tokens() (prompt, output int64, ok bool) {
+	for k := range p.nodes {
+		i, r := int32(k), &p.trace.Records[k]
+		if r.Delta {
+			return 0, 0, false
+		}
+		output += int64(p.output(i))
+		if len(r.Messages) == 0 {
+			prompt += int64(max(r.Input, 1))
+			continue
+		}
+		for j := range r.Messages {
+			prompt += int64(p.given(i, j, false).Tokens)
+		}
+	}
+	return prompt, output, true
+}
+
+// CheckContext refuses a trace with a request whose prompt and output together are
+// longer than a context in tokens. Prompts of given text are looked at when they can
+// be counted, or when estimates are all that there will ever be, and those that grow
+// by what a server answers not at all.
+func (p *Replay) CheckContext(context int, estimates bool) error {
+	for k := range p.nodes {
+		i, r := int32(k), &p.trace.Records[k]
+		field, n := p.trace.length, r.Input
+		switch {
+		case r.Delta:
+			continue
+		case len(r.Messages) > 0:
+			bytes := 0
+			for j := range r.Messages {
+				bytes += len(r.Messages[j].Text)
+			}
+			if bytes+p.output(i) <= context || p.opts.Count == nil && !estimates {
+				continue // no token is shorter than a byte
+			}
+			field, n = "messages", 0
+			for j := range r.Messages {
+				n += p.given(i, j, false).Tokens
+			}
+		}
+		if out := p.output(i); n+out > context {
+			return &Error{
+				File: p.trace.File, Line: r.Line, Field: field,
+				Text: fmt.Sprintf("%d tokens, and %d of the answer, are more than the context of %d tokens: leave such rows out, or ask a model with a longer context", n, out, context),
+			}
+		}
+	}
+	return nil
+}
+
 // Needs returns what the machines may ask of their driver.
 func (p *Replay) Needs() workload.Needs { return p.needs }
 
 // Groups returns the number of machines that carry out the whole trace at once:
 // its users in a step that replays it.
 func (p *Replay) Groups() int { return len(p.groups) }
+
+// Sessions returns the number of sessions.
+func (p *Replay) Sessions() int { return p.sessions }
 
 // Starts returns when each session, or set of sessions that wait for each other,
 // starts: ns from the step's start, in order. It is what an open loop needs.
@@ -399,16 +476,32 @@ func (p *Replay) Late() (n int64, most, mean time.Duration) {
 // answer their history needs, had failed.
 func (p *Replay) Aborted() int64 { return p.aborted.Load() }
 
+// Restart forgets what Late and Aborted have counted, before the trace is replayed
+// once more.
+func (p *Replay) Restart() {
+	for _, n := range []*atomic.Int64{&p.late, &p.lateSum, &p.lateMax, &p.aborted} {
+		n.Store(0)
+	}
+}
+
 // Describe says in one line what is replayed and how.
 func (p *Replay) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s trace %s: %d requests in %d sessions", p.trace.Format, p.trace.File, len(p.nodes), p.sessions)
+	what := "trace"
 	if !p.timed {
-		b.WriteString(" without times")
-		return b.String()
+		what = "data set"
 	}
-	fmt.Fprintf(&b, " over %v", p.Span().Round(time.Millisecond))
-	if len(p.groups) < len(p.nodes) {
+	fmt.Fprintf(&b, "%s %s %s: %d requests in %d sessions", p.trace.Format, what, p.trace.File, len(p.nodes), p.sessions)
+	if p.timed {
+		fmt.Fprintf(&b, " over %v", p.Span().Round(time.Millisecond))
+	} else {
+		b.WriteString(" without their times")
+	}
+	switch {
+	case len(p.groups) == len(p.nodes):
+	case !p.timed:
+		b.WriteString(", later turns after the answers and the waits that the file gives")
+	default:
 		if p.opts.Timing == Causal {
 			b.WriteString(", later turns as long after the answers as recorded (causal)")
 		} else {
@@ -682,7 +775,7 @@ func (m *machine) prompt(i int32, h *history) {
 			keep = needed
 		}
 		for j := range r.Messages {
-			m.parts = append(m.parts, given(&r.Messages[j], j == len(r.Messages)-1))
+			m.parts = append(m.parts, p.given(i, j, j == len(r.Messages)-1))
 		}
 	case len(r.Hashes) > 0:
 		m.blocks(i, r)
@@ -692,10 +785,11 @@ func (m *machine) prompt(i int32, h *history) {
 	default:
 		m.made(i, max(r.Input, 1), message.LayerTurn)
 	}
-	m.req = message.Request{Parts: m.parts, MaxTokens: max(r.Output, 0), ReasoningTokens: r.Reasoning, Tools: p.nodes[i].tools}
-	if m.req.MaxTokens == 0 {
-		m.req.MaxTokens = p.opts.Output
+	m.req = message.Request{Parts: m.parts, MaxTokens: p.output(i), ReasoningTokens: r.Reasoning, Tools: p.nodes[i].tools}
+	if len(r.Body) > 0 && !r.Delta {
+		m.req.Body = string(r.Body)
 	}
+	m.req.Guessed = p.opts.Count == nil && len(r.Messages) > 0
 	m.req.Exact = p.opts.Exact && m.req.MaxTokens > 0
 	if keep {
 		h.parts = append(h.parts[:0], m.parts...)
@@ -722,11 +816,64 @@ func (m *machine) prompt(i int32, h *history) {
 // counts it: the common rule of thumb for English.
 const charsPerToken = 4
 
-// given is a part of given text. A tool's result is sent as the user's word: the
-// calls that it answers are of another run, and servers refuse results without
-// their call.
-func given(m *Message, last bool) message.Part {
-	p := message.Part{Role: m.Role, Layer: message.LayerSession, Text: m.Text, Tokens: (len(m.Text) + charsPerToken - 1) / charsPerToken}
+// counted are the lengths in tokens of the given texts of a record.
+type counted struct {
+	messages []int
+	answer   int
+}
+
+// count returns those of record i. A data set is gone through again and again, and
+// counting costs more than all else.
+func (p *Replay) count(i int32) *counted {
+	if p.opts.Count == nil {
+		return nil
+	}
+	c := p.counts[i].Load()
+	if c == nil {
+		r := &p.trace.Records[i]
+		c = &counted{messages: make([]int, len(r.Messages))}
+		for j := range r.Messages {
+			c.messages[j] = p.opts.Count(r.Messages[j].Text)
+		}
+		if r.Answer != "" {
+			c.answer = p.opts.Count(r.Answer)
+		}
+		p.counts[i].Store(c) // who was as fast has counted the same
+	}
+	return c
+}
+
+func estimate(text string) int { return (len(text) + charsPerToken - 1) / charsPerToken }
+
+// output is the limit of a request's output.
+func (p *Replay) output(i int32) int {
+	r := &p.trace.Records[i]
+	switch {
+	case r.Output > 0:
+		return r.Output
+	case r.Answer == "":
+		return p.opts.Output
+	}
+	if c := p.count(i); c != nil {
+		return c.answer
+	}
+	return estimate(r.Answer)
+}
+
+// given is the part of a message of a record. A tool's result is sent as the user's
+// word: the calls that it answers are of another run, and servers refuse results
+// without their call.
+func (p *Replay) given(i int32, j int, last bool) message.Part {
+	m := &p.trace.Records[i].Messages[j]
+	tokens := estimate(m.Text)
+	if c := p.count(i); c != nil {
+		tokens = c.messages[j]
+	}
+	return givenPart(m, tokens, last)
+}
+
+func givenPart(m *Message, tokens int, last bool) message.Part {
+	p := message.Part{Role: m.Role, Layer: message.LayerSession, Text: m.Text, Tokens: tokens}
 	if p.Role == message.Tool {
 		p.Role = message.User
 	}
@@ -815,7 +962,11 @@ func (m *machine) answered(i int32, o workload.Outcome) {
 		return // later turns say their whole prompts
 	}
 	if p.opts.RecordedAnswers && r.Answer != "" {
-		h.parts = append(h.parts, given(&Message{Role: message.Assistant, Text: r.Answer}, false))
+		tokens := estimate(r.Answer)
+		if c := p.count(i); c != nil {
+			tokens = c.answer
+		}
+		h.parts = append(h.parts, givenPart(&Message{Role: message.Assistant, Text: r.Answer}, tokens, false))
 		h.tokens += h.parts[len(h.parts)-1].Tokens
 		return
 	}
@@ -830,7 +981,7 @@ func (m *machine) answered(i int32, o workload.Outcome) {
 		}
 		part.Generator, part.Seed = p.opts.Generator, m.answer
 	} else if part.Tokens <= 0 {
-		part.Tokens = (len(o.Text) + charsPerToken - 1) / charsPerToken
+		part.Tokens = estimate(o.Text)
 	}
 	h.parts = append(h.parts, part)
 	h.tokens += part.Tokens
