@@ -10,6 +10,7 @@ export default defineConfig({
     target: 'es2022',
     cssCodeSplit: false,
     assetsInlineLimit: 0,
+    modulePreload: false,
     reportCompressedSize: false,
     rollupOptions: {
       input: 'src/report.tsx',

@@ -4,24 +4,25 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { api, ApiError, type RunRow } from './api'
-import { language, onLanguage, setLanguage, words } from './i18n'
-import { bindings, useKeys } from './keys'
+import { language, onLanguage, words } from './i18n'
+import { useKeys } from './keys'
 import { go, type Place, usePlace } from './route'
-import { currentTheme, onTheme, setTheme } from './theme'
-import { Dialog, Empty, Later, Switch, Trouble } from './ui'
+import { Help, Looks } from './shell'
+import { onTheme } from './theme'
+import { Dialog, Empty, Later, Trouble } from './ui'
 
 const t = words(
   {
     runs: 'Runs', compare: 'Compare', workloads: 'Workloads', scenarios: 'Scenarios', capacity: 'Capacity', twin: 'Twin', settings: 'Settings',
-    live: 'live', recent: 'Recent', pages: 'Pages', menu: 'Menu', close: 'Close', theme: 'Colours', system: 'System', dark: 'Dark', light: 'Light', lang: 'Language',
-    keys: 'Keys', help: 'this help', goTo: 'go to {page}', skip: 'Skip to the content', version: 'Plimsoll {version}', unreachable: 'The server does not answer; trying again',
+    live: 'live', recent: 'Recent', pages: 'Pages', menu: 'Menu', close: 'Close',
+    help: 'this help', goTo: 'go to {page}', skip: 'Skip to the content', version: 'Plimsoll {version}', unreachable: 'The server does not answer; trying again',
     nowhere: 'There is no page here.', token: 'This panel asks for a token', tokenHow: 'Plimsoll printed it when it started to listen.', enter: 'Enter', tokenName: 'Token', allRuns: 'All runs',
     broken: 'This page has failed. The others are not affected.',
   },
   {
     runs: '运行', compare: '对比', workloads: '负载', scenarios: '场景', capacity: '容量', twin: '孪生', settings: '设置',
-    live: '实时', recent: '最近', pages: '页面', menu: '菜单', close: '关闭', theme: '配色', system: '系统', dark: '深色', light: '浅色', lang: '语言',
-    keys: '快捷键', help: '本帮助', goTo: '前往{page}', skip: '跳到正文', version: 'Plimsoll {version}', unreachable: '服务器没有响应，正在重试',
+    live: '实时', recent: '最近', pages: '页面', menu: '菜单', close: '关闭',
+    help: '本帮助', goTo: '前往{page}', skip: '跳到正文', version: 'Plimsoll {version}', unreachable: '服务器没有响应，正在重试',
     nowhere: '这里没有页面。', token: '此面板需要令牌', tokenHow: 'Plimsoll 开始监听时打印了令牌。', enter: '进入', tokenName: '令牌', allRuns: '全部运行',
     broken: '此页面出错，其他页面不受影响。',
   },
@@ -128,16 +129,6 @@ function Rail({ at, close }: { at: Place; close: () => void }) {
   )
 }
 
-/** The switches of colours and language. */
-export function Looks() {
-  return (
-    <>
-      <Switch label={t('theme')} value={currentTheme()} options={[['system', t('system')], ['dark', t('dark')], ['light', t('light')]]} onChange={(v) => setTheme(v)} />
-      <Switch label={t('lang')} value={language()} options={[['en', 'English'], ['zh', '中文']]} onChange={(v) => setLanguage(v)} />
-    </>
-  )
-}
-
 function TokenDialog() {
   const [token, set] = useState('')
   const enter = (e: Event) => {
@@ -154,28 +145,6 @@ function TokenDialog() {
     </Dialog>
   )
 }
-
-/** Every key that does something here. */
-export function Help({ close }: { close: () => void }) {
-  const seen = new Set<string>()
-  const list = [...bindings()].reverse().filter((b) => !b.hidden && !seen.has(b.keys) && seen.add(b.keys)).reverse()
-  return (
-    <Dialog title={t('keys')} onClose={close}>
-      <table class="table">
-        <tbody>
-          {list.map((b) => (
-            <tr key={b.keys}>
-              <td class="nowrap">{b.keys.split(' ').map((k) => <><kbd>{nice(k)}</kbd>{' '}</>)}</td>
-              <td>{b.text()}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Dialog>
-  )
-}
-
-const nice = (k: string) => k.replace('ArrowLeft', '←').replace('ArrowRight', '→').replace('ArrowUp', '↑').replace('ArrowDown', '↓').replace('shift+', '⇧ ').replace('Escape', 'Esc')
 
 export function App() {
   const at = usePlace()

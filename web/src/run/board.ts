@@ -2,7 +2,7 @@
 // Source, keeps the place in the address, and calls painters at most once per frame of the
 // screen. It draws nothing itself.
 
-import type { Figures, Ms, RunDoc, SeriesList, Snapshot, Source } from '../api'
+import type { Figures, Mark, Ms, RunDoc, SeriesList, Snapshot, Source } from '../api'
 import { place, setQuery } from '../route'
 import { Frame } from './frame'
 import { arrange, type Choice, choiceText, type Lane, lanesOf, parseChoice } from './lanes'
@@ -387,7 +387,7 @@ export class Board {
       this.list = { ...this.list, series: this.list.series.concat(s.series_added.filter((x) => !known.has(x.id))) }
       this.#arrange()
     }
-    if (s.marks.length) this.doc = { ...this.doc, marks: this.doc.marks.concat(s.marks) }
+    if (s.marks.length) this.doc = { ...this.doc, marks: joinMarks(this.doc.marks, s.marks) }
     this.#phase(s)
     let fits = true
     if (this.base) fits = this.base.push(s)
@@ -437,6 +437,17 @@ export class Board {
       if (!this.#abort.signal.aborted) this.#later('reload', 2000, () => void this.#reload())
     }
   }
+}
+
+/** Marks with newer ones: one that comes again has ended and takes its own place. */
+export function joinMarks(old: Mark[], next: Mark[]): Mark[] {
+  const out = [...old]
+  for (const m of next) {
+    const i = out.findIndex((o) => o.t === m.t && o.kind === m.kind && o.text === m.text)
+    if (i < 0) out.push(m)
+    else out[i] = m
+  }
+  return out
 }
 
 const headline = new Set(['client.requests_in_flight', 'client.output_tokens', 'client.requests_failed', 'client.requests_ok', 'client.requests_good'])

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { joinMarks } from './board'
 import { beyond, fewer } from './head'
 import { extent } from './heat'
 import { logMarks } from './plot'
@@ -31,4 +32,9 @@ test('a heat map reaches from its lowest to its highest cell', () => {
   expect(extent(g)).toEqual([10, 40])
   expect(extent({ ...g, cells: [0, 0, 1] })).toEqual([5, 10])
   expect(extent({ ...g, cells: [] })).toBeNull()
+})
+
+test('a mark that comes again has ended', () => {
+  const m = (t: number, to: number | null, text: string) => ({ t, to, kind: 'threshold' as const, severity: 'fail' as const, text })
+  expect(joinMarks([m(1, null, 'a'), m(2, null, 'b')], [m(1, 9, 'a'), m(3, null, 'c')])).toEqual([m(1, 9, 'a'), m(2, null, 'b'), m(3, null, 'c')])
 })

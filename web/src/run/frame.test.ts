@@ -63,3 +63,9 @@ test('the last known value is not from long ago', () => {
   expect(lastKnown(a, v, 20_000)).toBeNull()
   expect(lastKnown(a, v, 4000)).toBeNull()
 })
+
+test('a percentile over several cells is its highest, for it has no mean', () => {
+  const f = new Frame(0, 2000, 10)
+  f.addGrid({ from: 0, step_ms: 10_000, n: 2, series: { 1: { mean: [null, null], min: [1, null], max: [5, null] } } })
+  expect(f.series.get(1)?.mean).toEqual([5, null])
+})

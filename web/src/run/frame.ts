@@ -37,7 +37,12 @@ export class Frame {
 
   addGrid(g: Grid) {
     this.grid = new Axis(g.from, g.step_ms, g.n)
-    for (const [id, s] of Object.entries(g.series)) this.series.set(Number(id), s)
+    for (const [id, s] of Object.entries(g.series)) {
+      // Percentiles have no mean over several cells: their highest stands for them.
+      const { max } = s
+      const mean = max ? s.mean.map((v, i) => v ?? max[i] ?? null) : s.mean
+      this.series.set(Number(id), { ...s, mean })
+    }
   }
 
   addBands(workload: string, g: BandsGrid) {
