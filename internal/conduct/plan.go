@@ -6,6 +6,7 @@ import (
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
+	"plimsoll/internal/pace"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
@@ -262,6 +263,30 @@ func options(s *scenario.Scenario) dialect.Options {
 	}
 }
 
+// sideBySide is the step of workloads with users or rates of their own.
+func sideBySide(st load.Step, l *scenario.Load) load.Step {
+	for _, w := range l.Workloads {
+		st.Users += w.Users
+		if w.Rate == 0 {
+			continue
+		}
+		st.Rate += w.Rate
+		s := pace.Stream{Rate: w.Rate, Arrival: w.Arrival, Burstiness: w.Burstiness, Shape: shape(w.Shape)}
+		if s.Arrival == "" {
+			s.Arrival = l.Arrival
+			if s.Burstiness == 0 {
+				s.Burstiness = l.Burstiness
+			}
+		}
+		if s.Shape == nil {
+			s.Shape = shape(l.Shape)
+		}
+		st.Streams = append(st.Streams, s)
+	}
+	st.Arrival, st.Burstiness, st.Shape = "", 0, nil
+	return st
+}
+
 // steps are the levels of load of a scenario, in order.
 func steps(s *scenario.Scenario) []load.Step {
 	l := &s.Load
@@ -275,6 +300,9 @@ func steps(s *scenario.Scenario) []load.Step {
 	}
 	if len(l.Stages) > 0 {
 		return []load.Step{staged(base, l.Stages)}
+	}
+	if len(l.Workloads) > 0 {
+		return []load.Step{sideBySide(base, l)}
 	}
 	for _, n := range l.Users {
 		st := base

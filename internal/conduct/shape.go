@@ -66,6 +66,9 @@ func window(s *load.Step) time.Duration {
 	if s.Duration > 0 || s.Rate == 0 {
 		return s.Duration
 	}
+	if len(s.Streams) > 0 {
+		return streamed(s)
+	}
 	before := pace.Expected(s.Rate, s.Warmup, s.Shape, s.Warmup)
 	end, ok := pace.Along(s.Rate, s.Warmup, s.Shape).Time(before + float64(s.Requests))
 	if !ok {
@@ -74,15 +77,46 @@ func window(s *load.Step) time.Duration {
 	return time.Duration(end) - s.Warmup
 }
 
+// streamed is window of a number of sessions that arrive in streams: found by halving,
+// since each goes its own way. It is 0 when so many do not come in a hundred years.
+func streamed(s *load.Step) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour
+	lo, hi := time.Duration(0), longest
+	want := expected(s, s.Warmup) + float64(s.Requests)
+	if expected(s, s.Warmup+longest) < want {
+		return 0
+	}
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; expected(s, s.Warmup+mid) < want {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// expected is how many sessions of a step with a rate are expected to arrive until t.
+func expected(s *load.Step, t time.Duration) float64 {
+	if len(s.Streams) == 0 {
+		return pace.Expected(s.Rate, s.Warmup, s.Shape, t)
+	}
+	sum := 0.0
+	for i := range s.Streams {
+		sum += pace.Expected(s.Streams[i].Rate, s.Warmup, s.Streams[i].Shape, t)
+	}
+	return sum
+}
+
 // requests is how many requests a step with a rate is expected to schedule.
 func requests(s *load.Step) int64 {
 	if s.Times != nil {
 		return int64(s.Requests)
 	}
 	if s.Requests > 0 {
-		return int64(math.Round(pace.Expected(s.Rate, s.Warmup, s.Shape, s.Warmup))) + int64(s.Requests)
+		return int64(math.Round(expected(s, s.Warmup))) + int64(s.Requests)
 	}
-	return int64(math.Round(pace.Expected(s.Rate, s.Warmup, s.Shape, s.Warmup+s.Duration)))
+	return int64(math.Round(expected(s, s.Warmup+s.Duration)))
 }
 
 // stagesText is a list of stages as it stands on a command line.

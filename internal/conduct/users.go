@@ -84,6 +84,18 @@ func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter 
 		}
 		parts = append(parts, workload.NewSessions(s.Seed, f))
 	}
+	if len(s.Load.Workloads) > 0 {
+		var users []int
+		for _, w := range s.Load.Workloads {
+			if w.Users > 0 {
+				users = append(users, w.Users)
+			}
+		}
+		if c.Population, err = workload.NewParallel(parts, users); err != nil {
+			return nil, fmt.Errorf("load.workloads: %w", err)
+		}
+		return c, nil
+	}
 	if len(parts) == 1 {
 		c.Population = parts[0]
 		return c, nil

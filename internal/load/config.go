@@ -61,6 +61,10 @@ type Step struct {
 	// all sessions, warm-up included. The window lasts until the last of them has
 	// ended, and the sessions come to their own ends.
 	Times *pace.Times
+	// Streams, when there are any, are the arrivals of the parts of the population
+	// instead of Arrival, Burstiness and Shape: session n of part p has the number
+	// workload.StreamNumber(p, n). Rate is the sum of theirs.
+	Streams []pace.Stream
 	// Warmup is the time from the step's start to the start of its steady
 	// window.
 	Warmup time.Duration

@@ -60,12 +60,13 @@ type arrivals struct {
 	end, warm int64
 	n         int
 	drawn     uint64
+	streams   bool // the sessions are numbered by stream
 }
 
 // arrivals returns the schedule of the step and sets the end of its window. It
 // is a function of the seed and the step alone.
 func (s *step) arrivals() *arrivals {
-	a := &arrivals{schedule: s.schedule(), end: math.MaxInt64, warm: int64(s.res.Warmup), n: s.res.Requests}
+	a := &arrivals{schedule: s.schedule(), end: math.MaxInt64, warm: int64(s.res.Warmup), n: s.res.Requests, streams: len(s.res.Streams) > 0}
 	if s.res.Times != nil {
 		return a
 	}
@@ -94,6 +95,9 @@ func (s *step) schedule() *pace.Schedule {
 	if s.res.Times != nil {
 		return pace.New(pace.Even{}, s.res.Times)
 	}
+	if len(s.res.Streams) > 0 {
+		return pace.SideBySide(s.res.Streams, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)), s.res.Warmup)
+	}
 	gaps, err := pace.ByName(s.res.Arrival, s.res.Burstiness, random.Derive(s.run.cfg.Seed, labelArrivals, uint64(s.res.Index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked
@@ -101,14 +105,19 @@ func (s *step) schedule() *pace.Schedule {
 	return pace.New(gaps, pace.Along(s.res.Rate, s.res.Warmup, s.res.Shape))
 }
 
-// next returns the number and the time of the next arrival.
-func (a *arrivals) next() (n uint64, at int64, ok bool) {
+// next returns the time of the next arrival, its number, and that of its session.
+func (a *arrivals) next() (at int64, n, session uint64, ok bool) {
 	t, ok := a.schedule.Next()
 	if !ok || t >= a.end {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
+	n = a.drawn
 	a.drawn++
-	return a.drawn - 1, t, true
+	session = n
+	if a.streams {
+		session = workload.StreamNumber(a.schedule.Last())
+	}
+	return t, n, session, true
 }
 
 // crew are the goroutines of an open loop that carry sessions out. Idle ones
@@ -161,7 +170,7 @@ func (s *step) open(a *arrivals) {
 // by a cap: that was scheduled and must be counted.
 func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *atomic.Int64, room <-chan struct{}) {
 	for {
-		n, at, ok := a.next()
+		at, n, session, ok := a.next()
 		if !ok {
 			return
 		}
@@ -178,7 +187,7 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		j := pool.Get().(*job)
 		*j = job{body: j.body[:0]}
 		j.user = uint32(n)
-		j.machine = s.run.cfg.Population.Session(s.res.Index, n)
+		j.machine = s.run.cfg.Population.Session(s.res.Index, session)
 		j.at = s.res.Start + at
 		j.first = j.machine.Start(j.at)
 		if j.direct() && !stopped {

@@ -257,6 +257,11 @@ func (c *Config) check() error {
 		if _, err := pace.ByName(s.Arrival, s.Burstiness, 0); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
+		for j := range s.Streams {
+			if err := s.Streams[j].Check(); err != nil {
+				return fmt.Errorf("step %d: stream %d: %w", i, j, err)
+			}
+		}
 		if s.Shape != nil {
 			if err := s.Shape.Check(); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)

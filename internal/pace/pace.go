@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"plimsoll/internal/random"
 )
@@ -43,6 +44,13 @@ type Schedule struct {
 	n     float64
 	last  int64
 	begun bool
+
+	// Of a schedule of several: the times of the next arrivals, negative when there
+	// are none, the numbers drawn of each, and which the last was of.
+	parts  []*Schedule
+	coming []int64
+	drawn  []uint64
+	of     int
 }
 
 // New returns the schedule of gaps along curve.
@@ -50,9 +58,52 @@ func New(gaps Gaps, curve Curve) *Schedule {
 	return &Schedule{gaps: gaps, curve: curve}
 }
 
+// Merge returns the arrivals of several schedules, which are its own from then on,
+// in order of time; of arrivals at one time those of the first schedule come first.
+func Merge(parts ...*Schedule) *Schedule {
+	s := &Schedule{parts: parts, coming: make([]int64, len(parts)), drawn: make([]uint64, len(parts))}
+	for i := range parts {
+		s.draw(i)
+	}
+	return s
+}
+
+// draw looks for the next arrival of a part.
+func (s *Schedule) draw(i int) {
+	t, ok := s.parts[i].Next()
+	if !ok {
+		t = -1
+	}
+	s.coming[i] = t
+}
+
+// Last says of which of the merged schedules the last arrival was, and its number
+// among those of that schedule, from 0. It is asked after Next.
+func (s *Schedule) Last() (part int, n uint64) { return s.of, s.drawn[s.of] - 1 }
+
+// next is Next of several.
+func (s *Schedule) next() (int64, bool) {
+	s.of = -1
+	for i, t := range s.coming {
+		if t >= 0 && (s.of < 0 || t < s.coming[s.of]) {
+			s.of = i
+		}
+	}
+	if s.of < 0 {
+		return 0, false
+	}
+	t := s.coming[s.of]
+	s.drawn[s.of]++
+	s.draw(s.of)
+	return t, true
+}
+
 // Next returns the time of the next arrival in ns since the start of the
 // schedule, and false when there is none any more. Times never fall.
 func (s *Schedule) Next() (int64, bool) {
+	if s.parts != nil {
+		return s.next()
+	}
 	if s.begun {
 		s.n += s.gaps.Next()
 	} else {
@@ -134,6 +185,43 @@ func (t *Times) Last() int64 {
 		return 0
 	}
 	return t.at[len(t.at)-1]
+}
+
+// Stream is one of several processes of arrivals that go on side by side. The fields
+// are those by which a step of load describes its own.
+type Stream struct {
+	Rate       float64
+	Arrival    string
+	Burstiness float64
+	Shape      *Shape
+}
+
+// Check says what is wrong with a stream.
+func (s *Stream) Check() error {
+	if !(s.Rate > 0) || math.IsInf(s.Rate, 0) {
+		return fmt.Errorf("rate: want a number above 0, got %g", s.Rate)
+	}
+	if _, err := ByName(s.Arrival, s.Burstiness, 0); err != nil {
+		return err
+	}
+	if s.Shape != nil {
+		return s.Shape.Check()
+	}
+	return nil
+}
+
+// SideBySide returns the arrivals of streams, which pass Check, as one schedule. Each
+// draws from a seed of its own, so that it does not depend on the others.
+func SideBySide(streams []Stream, seed uint64, warmup time.Duration) *Schedule {
+	parts := make([]*Schedule, len(streams))
+	for i, s := range streams {
+		gaps, err := ByName(s.Arrival, s.Burstiness, random.Derive(seed, uint64(i)))
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		parts[i] = New(gaps, Along(s.Rate, warmup, s.Shape))
+	}
+	return Merge(parts...)
 }
 
 // Arrivals are the names of the arrival processes that ByName knows.

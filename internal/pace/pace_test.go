@@ -190,3 +190,48 @@ func TestGivenTimes(t *testing.T) {
 		}
 	}
 }
+
+// Merged schedules keep their own arrivals, in order, and say whose each is.
+func TestMerge(t *testing.T) {
+	at := func(times ...int64) *Schedule {
+		c, err := At(times)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return New(Even{}, c)
+	}
+	s := Merge(at(5, 5, 20), at(), at(0, 5, 7))
+	var got [][3]int64
+	for {
+		when, ok := s.Next()
+		if !ok {
+			break
+		}
+		part, n := s.Last()
+		got = append(got, [3]int64{when, int64(part), int64(n)})
+	}
+	want := [][3]int64{{0, 2, 0}, {5, 0, 0}, {5, 0, 1}, {5, 2, 1}, {7, 2, 2}, {20, 0, 2}}
+	if !slices.Equal(got, want) {
+		t.Errorf("merged %v, want %v", got, want)
+	}
+	// What a stream does is its own affair.
+	alone := SideBySide([]Stream{{Rate: 3, Arrival: "poisson"}}, 9, 0)
+	beside := SideBySide([]Stream{{Rate: 3, Arrival: "poisson"}, {Rate: 50, Arrival: "constant"}}, 9, 0)
+	for range 20 {
+		a, _ := alone.Next()
+		for {
+			b, _ := beside.Next()
+			if part, _ := beside.Last(); part == 0 {
+				if a != b {
+					t.Fatalf("an arrival at %d is at %d beside another stream", a, b)
+				}
+				break
+			}
+		}
+	}
+	for _, bad := range []Stream{{}, {Rate: 1, Arrival: "often"}, {Rate: math.Inf(1)}, {Rate: 1, Burstiness: 2}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v passes", bad)
+		}
+	}
+}

@@ -24,6 +24,8 @@ func DescribeLoad(l *scenario.Load) string {
 		arrival += " of burstiness " + Figure(l.Burstiness)
 	}
 	switch {
+	case len(l.Workloads) > 0:
+		text = workloadsText(l)
 	case len(l.Stages) > 0:
 		text = Count(len(l.Stages)) + " stages, " + arrival
 	case len(l.Rate) > 0:
@@ -40,4 +42,22 @@ func DescribeLoad(l *scenario.Load) string {
 		text += ", at most " + Count(l.MaxInFlight) + " in flight"
 	}
 	return text
+}
+
+// workloadsText is the load of workloads with users or rates of their own.
+func workloadsText(l *scenario.Load) string {
+	var all []string
+	for _, w := range l.Workloads {
+		text := w.Workload + " " + Count(w.Users) + " users"
+		if w.Rate > 0 {
+			text = w.Workload + " " + Figure(w.Rate) + " requests/s"
+			for _, s := range []string{w.Arrival, w.Shape.String()} {
+				if s != "" {
+					text += " " + s
+				}
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
 }

@@ -61,7 +61,7 @@ func TestExamplesAreRight(t *testing.T) {
 			file["target"] = append(file["target"], "key: k.pem")
 		case "target.key":
 			file["target"] = append(file["target"], "cert: c.pem")
-		case "load.users", "load.rate", "load.stages", "load.steps":
+		case "load.users", "load.rate", "load.stages", "load.steps", "load.workloads":
 			file["load"] = nil
 		case "load.arrival", "load.shape":
 			file["load"] = []string{"rate: 2"}
@@ -168,6 +168,7 @@ func fieldsPage() string {
 	}{
 		{"A step of load.steps", reflect.TypeFor[LoadStep](), stepHelp},
 		{"A part of a step", reflect.TypeFor[StepPart](), partHelp},
+		{"A workload of load.workloads", reflect.TypeFor[LoadPart](), loadPartHelp},
 	} {
 		fmt.Fprintf(&b, "\n### %s\n\n| field | example | meaning |\n|---|---|---|\n", list.title)
 		for _, p := range strictyaml.Paths(list.of) {

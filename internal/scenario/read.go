@@ -144,9 +144,15 @@ func collect(errs strictyaml.Errors, err error) strictyaml.Errors {
 // fill sets the defaults that depend on other fields.
 func (s *Scenario) fill(seed func() uint64) {
 	derive := func(path, why string) { s.origin.derived[path] = why }
-	if w := s.Users.Workload; len(w) == 1 && w[0].Name == Synthetic {
+	if w := s.Users.Workload; len(w) == 1 && w[0].Name == Synthetic && len(s.Load.Workloads) == 0 {
 		s.Users.Workload = nil
 		derive("users.workload", Synthetic)
+	}
+	if len(s.Load.Workloads) > 0 && len(s.Users.Workload) == 0 && !s.given("users.workload") {
+		for _, w := range s.Load.Workloads {
+			s.Users.Workload = append(s.Users.Workload, Share{Name: w.Workload, Weight: 1})
+		}
+		derive("users.workload", "load.workloads")
 	}
 	if s.Seed == 0 && !s.given("seed") {
 		if seed == nil {

@@ -79,7 +79,7 @@ type Users struct {
 }
 
 // Load says how much load is applied and for how long. Exactly one of Users,
-// Rate, Stages and Steps is not empty; several users or rates are run one step
+// Rate, Stages, Steps and Workloads is not empty; several users or rates are run one step
 // after another, all stages are one step.
 type Load struct {
 	Users []int     `yaml:"users,omitempty"`
@@ -105,6 +105,20 @@ type Load struct {
 	MaxInFlight int `yaml:"max-in-flight,omitempty"`
 	// Steps are levels of load that differ in more than their users or rates.
 	Steps []LoadStep `yaml:"steps,omitempty"`
+	// Workloads are the workloads of the run, each with users or a rate of its own,
+	// side by side in one step. Read makes users.workload of them.
+	Workloads []LoadPart `yaml:"workloads,omitempty"`
+}
+
+// LoadPart is a workload with users or a rate of its own. What it does not say of how
+// the rate arrives is that of the load.
+type LoadPart struct {
+	Workload   string  `yaml:"workload"`
+	Users      int     `yaml:"users,omitempty"`
+	Rate       float64 `yaml:"rate,omitempty"`
+	Arrival    string  `yaml:"arrival,omitempty"`
+	Burstiness float64 `yaml:"burstiness,omitempty"`
+	Shape      Shape   `yaml:"shape,omitempty"`
 }
 
 // LoadStep is one of the steps of a load, with users or a rate of its own. What
@@ -141,7 +155,7 @@ func (s *Scenario) RateDriven() bool { return s.Users.Trace != "" || s.Load.Rate
 
 // RateDriven says whether requests come at a rate, whatever the answers do.
 func (l *Load) RateDriven() bool {
-	return len(l.Rate) > 0 || len(l.Stages) > 0 || len(l.Steps) > 0 && l.Steps[0].Rate > 0
+	return len(l.Rate) > 0 || len(l.Stages) > 0 || len(l.Steps) > 0 && l.Steps[0].Rate > 0 || len(l.Workloads) > 0 && l.Workloads[0].Rate > 0
 }
 
 // Guards say when a run is stopped and what is expected of it.

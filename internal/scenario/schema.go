@@ -53,6 +53,10 @@ func schema() *jsonschema.Schema {
 		{Description: "stages or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "stages"}}},
 		{Description: "steps or users, not both", Not: &jsonschema.Schema{Required: []string{"users", "steps"}}},
 		{Description: "steps or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "steps"}}},
+		{Description: "workloads or users, not both", Not: &jsonschema.Schema{Required: []string{"users", "workloads"}}},
+		{Description: "workloads or rate, not both", Not: &jsonschema.Schema{Required: []string{"rate", "workloads"}}},
+		{Description: "workloads or stages, not both", Not: &jsonschema.Schema{Required: []string{"stages", "workloads"}}},
+		{Description: "workloads or steps, not both", Not: &jsonschema.Schema{Required: []string{"steps", "workloads"}}},
 		{Description: "steps or stages, not both", Not: &jsonschema.Schema{Required: []string{"stages", "steps"}}},
 		{Description: "duration or requests, not both", Not: &jsonschema.Schema{Required: []string{"duration", "requests"}}},
 	}
@@ -100,7 +104,7 @@ func structSchema(t reflect.Type, path string, defaults map[string]string) *json
 }
 
 // groupSchema is that of an item of a list: of a Page, which may be a URL alone, of
-// a LoadStep or a StepPart.
+// a LoadStep, a StepPart or a LoadPart.
 func groupSchema(t reflect.Type) *jsonschema.Schema {
 	help, page := pageHelp, false
 	switch t {
@@ -108,6 +112,8 @@ func groupSchema(t reflect.Type) *jsonschema.Schema {
 		help = stepHelp
 	case reflect.TypeFor[StepPart]():
 		help = partHelp
+	case reflect.TypeFor[LoadPart]():
+		help = loadPartHelp
 	default:
 		page = true
 	}

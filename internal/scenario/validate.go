@@ -22,7 +22,9 @@ const (
 	maxSteps = 1_000
 	// maxWorkloads bounds the workloads of one run.
 	maxWorkloads = 100
-	maxDuration  = 31 * 24 * time.Hour
+	// maxStreams bounds those with users or rates of their own.
+	maxStreams  = 64
+	maxDuration = 31 * 24 * time.Hour
 )
 
 // Validate returns everything that is wrong with the scenario as a
@@ -256,6 +258,9 @@ func (v *validator) users(u *Users) {
 	}
 	seen := map[string]bool{}
 	for i, w := range u.Workload {
+		if v.s.origin.derived["users.workload"] == "load.workloads" {
+			break // it is checked there
+		}
 		path := v.step("users.workload", i, len(u.Workload))
 		v.text(path, w.Name)
 		if err := w.check(); err != nil {
@@ -301,7 +306,21 @@ func (v *validator) load(l *Load) {
 	haveUsers, haveRate := len(l.Users) > 0 || given("load.users"), len(l.Rate) > 0 || given("load.rate")
 	haveStages := len(l.Stages) > 0 || v.s.given("load.stages")
 	haveSteps := len(l.Steps) > 0 || v.s.given("load.steps")
+	haveWorkloads := len(l.Workloads) > 0 || v.s.given("load.workloads")
 	switch {
+	case haveWorkloads && (haveUsers || haveRate || haveStages || haveSteps):
+		other := "load.users"
+		switch {
+		case haveRate:
+			other = "load.rate"
+		case haveStages:
+			other = "load.stages"
+		case haveSteps:
+			other = "load.steps"
+		}
+		v.fail("load.workloads", "the workloads have users or rates of their own"+v.also(other)+"; --set "+other+"=null drops the other", "")
+	case haveWorkloads:
+		v.workloads(l)
 	case haveSteps && (haveUsers || haveRate || haveStages):
 		other := "load.users"
 		if haveRate {
@@ -346,7 +365,7 @@ func (v *validator) load(l *Load) {
 	if len(l.Users) > maxSteps || len(l.Rate) > maxSteps {
 		v.fail("load", fmt.Sprintf("want at most %d steps", maxSteps), fmt.Sprint(max(len(l.Users), len(l.Rate))))
 	}
-	v.arrival(l, haveUsers && !haveRate && !haveStages || haveSteps && !l.RateDriven())
+	v.arrival(l, haveUsers && !haveRate && !haveStages || (haveSteps || haveWorkloads) && !l.RateDriven())
 	haveDuration, haveRequests := l.Duration != 0 || v.s.given("load.duration"), l.Requests != 0 || v.s.given("load.requests")
 	switch {
 	case haveDuration && haveRequests:
@@ -374,6 +393,64 @@ func (v *validator) load(l *Load) {
 func (v *validator) cap(l *Load) {
 	if l.MaxInFlight < 0 || v.s.given("load.max-in-flight") && l.MaxInFlight == 0 {
 		v.fail("load.max-in-flight", "want a cap of at least 1, or none", fmt.Sprint(l.MaxInFlight))
+	}
+}
+
+// workloads checks workloads with users or rates of their own.
+func (v *validator) workloads(l *Load) {
+	if n := len(l.Workloads); n == 0 || n > maxStreams {
+		v.fail("load.workloads", fmt.Sprintf("want 1 to %d workloads", maxStreams), fmt.Sprint(n))
+		return
+	}
+	seen := map[string]bool{}
+	all, given := 0, v.s.Users.Workload
+	for i := range l.Workloads {
+		w, at := &l.Workloads[i], v.step("load.workloads", i, len(l.Workloads))
+		all += max(0, w.Users)
+		switch {
+		case w.Workload == "":
+			v.fail(at+".workload", "want the name of a workload", "")
+		case seen[w.Workload]:
+			v.fail(at+".workload", "this workload is there twice: keep one, with all of its users or its rate", strictyaml.Quote(w.Workload))
+		case i >= len(given) || given[i].Name != w.Workload || len(given) != len(l.Workloads):
+			v.fail("users.workload", "load.workloads says which workloads there are: remove it", "")
+			given = append(make([]Share, i, len(l.Workloads)), Share{Name: w.Workload})
+			for _, w := range l.Workloads[i+1:] { // said once
+				given = append(given, Share{Name: w.Workload})
+			}
+		}
+		seen[w.Workload] = true
+		switch {
+		case w.Users == 0 && w.Rate == 0 || w.Users != 0 && w.Rate != 0:
+			v.fail(at, "want users or a rate for each workload", "")
+		case w.Users < 0 || w.Users > maxUsers || all > maxUsers:
+			v.fail(at+".users", fmt.Sprintf("want a number of users from 1 to %d, all together", maxUsers), fmt.Sprint(w.Users))
+		case !(w.Rate >= 0 && w.Rate <= maxRate):
+			v.fail(at+".rate", fmt.Sprintf("want a rate above 0 and at most %d requests a second", maxRate), fmt.Sprint(w.Rate))
+		case (w.Rate > 0) != (l.Workloads[0].Rate > 0):
+			v.fail(at, "want users for all workloads, or rates for all", "")
+		}
+		one := Load{Rate: []float64{w.Rate}, Arrival: w.Arrival, Burstiness: w.Burstiness, Shape: w.Shape}
+		if one.Arrival == "" {
+			one.Arrival = l.Arrival
+			if one.Burstiness == 0 {
+				one.Burstiness = l.Burstiness
+			}
+		}
+		switch {
+		case w.Users > 0 && (w.Arrival != "" || w.Burstiness != 0 || w.Shape != (Shape{})):
+			v.fail(at, "an arrival and a shape belong to a rate; users start a request when the last has ended: remove them", "")
+		case w.Rate > 0 && !slices.Contains(Arrivals, one.Arrival):
+			v.fail(at+".arrival", "want one of "+strings.Join(Arrivals, ", "), strictyaml.Quote(one.Arrival))
+		case w.Rate > 0 && (one.Burstiness != 0) != (one.Arrival == ArrivalGamma):
+			v.fail(at+".burstiness", "gamma arrivals have a burstiness, and no others do", fmt.Sprint(one.Burstiness))
+		case w.Burstiness != 0 && !(w.Burstiness >= MinBurstiness && w.Burstiness <= MaxBurstiness):
+			v.fail(at+".burstiness", fmt.Sprintf("want a burstiness from %g to %g", MinBurstiness, float64(MaxBurstiness)), fmt.Sprint(w.Burstiness))
+		case w.Shape != (Shape{}):
+			if err := w.Shape.check(); err != nil {
+				v.fail(at+".shape", err.Error(), "")
+			}
+		}
 	}
 }
 

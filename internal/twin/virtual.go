@@ -32,6 +32,10 @@ type Step struct {
 	// all sessions, warm-up included. The window lasts until the last of them has
 	// ended, and the sessions come to their own ends.
 	Times *pace.Times
+	// Streams, when there are any, are the arrivals of the parts of the population
+	// instead of Arrival, Burstiness and Shape: session n of part p has the number
+	// workload.StreamNumber(p, n). Rate is the sum of theirs.
+	Streams []pace.Stream
 	// Warmup is the time from the step's start to that of its steady window,
 	// Duration the window's length, Requests the number of requests scheduled in
 	// it, Drain how long its end waits for them.
@@ -230,6 +234,11 @@ func (c *PredictConfig) check() error {
 		if _, err := pace.ByName(s.Arrival, s.Burstiness, 0); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
+		for j := range s.Streams {
+			if err := s.Streams[j].Check(); err != nil {
+				return fmt.Errorf("step %d: stream %d: %w", i, j, err)
+			}
+		}
 		if s.Shape != nil {
 			if err := s.Shape.Check(); err != nil {
 				return fmt.Errorf("step %d: %w", i, err)
@@ -302,6 +311,7 @@ type stepRun struct {
 	schedule *pace.Schedule
 	end      int64
 	drawn    uint64
+	number   uint64 // of the session that arrives next
 	coming   bool
 	due      fifo
 	held     bool
@@ -1207,6 +1217,9 @@ func (s *Step) schedule(seed uint64, index uint32) *pace.Schedule {
 	if s.Times != nil {
 		return pace.New(pace.Even{}, s.Times)
 	}
+	if len(s.Streams) > 0 {
+		return pace.SideBySide(s.Streams, random.Derive(seed, labelArrivals, uint64(index)), s.Warmup)
+	}
 	gaps, err := pace.ByName(s.Arrival, s.Burstiness, random.Derive(seed, labelArrivals, uint64(index)))
 	if err != nil {
 		panic("BUG: " + err.Error()) // the configuration was checked
@@ -1259,17 +1272,21 @@ func (d *driver) nextArrival() {
 		s.coming = false
 		return
 	}
+	s.number = s.drawn
+	if len(s.res.Streams) > 0 {
+		s.number = workload.StreamNumber(s.schedule.Last())
+	}
 	d.agenda.set(&s.arrive, s.res.Start+t, classDue)
 }
 
 // arrive begins the session whose time has come.
 func (d *driver) arrive() {
 	s := d.step
-	n := s.drawn
+	user, n := uint32(s.drawn), s.number
 	s.drawn++
 	at := d.now
 	d.nextArrival()
-	u := d.enter(uint32(n))
+	u := d.enter(user)
 	if u.machine != nil && d.reuser != nil {
 		u.machine = d.reuser.Reuse(u.machine, s.res.Index, n)
 	} else {

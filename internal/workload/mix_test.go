@@ -94,3 +94,62 @@ func TestMixRefuses(t *testing.T) {
 	f(2, 1, math.NaN())
 	f(1, math.Inf(1))
 }
+
+// Users and sessions side by side have numbers of their own, say what they would
+// alone, and those who share a text are not parted.
+func TestParallel(t *testing.T) {
+	a := NewSessions(1, mustRead(t, "{name: a, prompt: {turn: 5, group: {tokens: 9, users: 4}}, output: 5}"))
+	b := NewSessions(1, mustRead(t, "{name: b, prompt: {turn: 7, group: {tokens: 9, users: 3}}, output: 5}"))
+	p, err := NewParallel([]Population{a, b}, []int{5, 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, groups := map[uint64]bool{}, map[uint64]int{}
+	note := func(m Machine, name string) {
+		t.Helper()
+		x := m.Start(0)
+		if x.Workload != name || seen[x.Session] {
+			t.Errorf("session %d of %s, want a new one of %s", x.Session, x.Workload, name)
+		}
+		seen[x.Session] = true
+		groups[x.Request.Parts[0].Seed]++
+	}
+	for u := range uint32(12) {
+		note(p.User(0, u), map[bool]string{true: "a", false: "b"}[u < 5])
+	}
+	counts := map[int]int{}
+	for _, n := range groups {
+		counts[n]++
+	}
+	if counts[4] != 1 || counts[3] != 2 || counts[1] != 2 {
+		t.Errorf("groups are of %v", counts)
+	}
+	clear(groups)
+	for n := range uint64(8) {
+		note(p.Session(1, StreamNumber(0, n)), "a")
+		note(p.Session(1, StreamNumber(1, n)), "b")
+	}
+	clear(counts)
+	for _, n := range groups {
+		counts[n]++
+	}
+	if counts[4] != 2 || counts[3] != 2 || counts[2] != 1 {
+		t.Errorf("groups of sessions are of %v", counts)
+	}
+	if x, y := a.Session(1, 3).Start(0), p.Session(1, StreamNumber(0, 3)).Start(0); x.Session != y.Session || !same(&x.Request.Parts[1], &y.Request.Parts[1]) {
+		t.Error("a session beside others says something else than alone")
+	}
+	p.Session(0, math.MaxUint64) // which nobody sends
+	if _, err := NewParallel(make([]Population, MaxStreams+1), nil); err == nil {
+		t.Error("too many are taken")
+	}
+}
+
+func mustRead(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Read("t.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
