@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/load"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/report"
+	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 )
@@ -19,12 +22,12 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 	if err != nil {
 		return err
 	}
+	fitted, err := a.keepProbe(s, res.Folder)
+	if err != nil {
+		return err
+	}
 	if output == "json" {
-		b, err := res.Summary.Marshal()
-		if err != nil {
-			return err
-		}
-		if _, err := a.env.Stdout.Write(b); err != nil {
+		if err := a.printSummary(res.Summary, fitted); err != nil {
 			return err
 		}
 	} else {
@@ -33,7 +36,7 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 			return err
 		}
 		// What is on disk may be less, should it be full.
-		r.about.Summary, r.about.Stopped, r.about.Notes = res.Summary, res.Message, nil
+		r.about.Summary, r.about.Stopped, r.about.Notes, r.about.Probe = res.Summary, res.Message, nil, fitted
 		if err := report.Text(a.env.Stdout, r.about); err != nil {
 			return err
 		}
@@ -49,14 +52,58 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 	return exitCode(codeOf(res))
 }
 
+// keepProbe fits what a run of a probe comes to and keeps it beside its records; nil
+// for other runs.
+func (a *app) keepProbe(s *scenario.Scenario, folder string) (*run.Probe, error) {
+	if probe.Of(s) == "" {
+		return nil, nil
+	}
+	saved, err := run.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	p, err := probe.OfRun(saved)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return p, saved.WriteProbe(p)
+}
+
+// printSummary prints summary.json, with what a probe came to in a field of its own.
+func (a *app) printSummary(s *stats.Summary, fitted *run.Probe) error {
+	b, err := s.Marshal()
+	if err != nil {
+		return err
+	}
+	if fitted != nil {
+		p, err := fitted.Marshal()
+		if err != nil {
+			return err
+		}
+		head, ok := bytes.CutSuffix(bytes.TrimRight(b, "\n"), []byte("\n}"))
+		if !ok {
+			panic("BUG: a summary that is no object")
+		}
+		b = append(head, ",\n  \"probe\": "...)
+		b = append(b, bytes.ReplaceAll(bytes.TrimRight(p, "\n"), []byte("\n"), []byte("\n  "))...)
+		b = append(b, "\n}\n"...)
+	}
+	_, err = a.env.Stdout.Write(b)
+	return err
+}
+
 // conduct carries out one run, with its progress on standard error.
 func (a *app) conduct(s *scenario.Scenario, quiet bool) (*conduct.Result, error) {
 	p := newProgress(a.env, quiet)
-	res, err := conduct.Run(a.hard, &conduct.Config{
+	cfg := &conduct.Config{
 		Scenario: s, Root: a.env.path(s.Data.Out), Version: buildInfo().Version,
 		LookupEnv: a.env.lookup, ReadFile: a.env.readFile, Dir: a.env.path("."),
 		Stop: a.ctx.Done(), Progress: p.show,
-	})
+	}
+	if steering := probe.NewSteering(s); steering != nil {
+		cfg.Steer = func() conduct.Steering { return steering }
+	}
+	res, err := conduct.Run(a.hard, cfg)
 	p.close()
 	switch {
 	case err == nil:

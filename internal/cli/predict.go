@@ -15,8 +15,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/record"
 	"plimsoll/internal/report"
+	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/twin"
 )
@@ -96,6 +98,7 @@ func (*twinPredictCmd) Examples() []string {
 		"    --requests 640 --output json",
 		"plimsoll twin predict --rate 5,10,20 --duration 10m --replicas 2 --no-records",
 		"plimsoll twin predict chat.yaml --gpu b200 --explain",
+		"plimsoll twin predict --workload kv/capacity --gpu h200 --tp 4",
 	}
 }
 
@@ -197,6 +200,13 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	p := newProgress(a.env, c.Quiet)
 	cfg.Progress = p.show
+	var last *probe.Steering
+	if probe.Of(s) != "" {
+		cfg.Steer = func() conduct.Steering {
+			last = probe.NewSteering(s)
+			return last
+		}
+	}
 	res, err := conduct.Predict(a.ctx, cfg)
 	p.close()
 	err = errors.Join(err, lines())
@@ -210,7 +220,17 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 		}
 		return fmt.Errorf("twin predict: %w", err)
 	}
-	if err := c.print(a, res); err != nil {
+	var fitted *run.Probe
+	switch {
+	case last == nil:
+	case res.Folder == "":
+		fitted = last.Fit()
+	default:
+		if fitted, err = a.keepProbe(s, res.Folder); err != nil {
+			return err
+		}
+	}
+	if err := c.print(a, res, fitted); err != nil {
 		return err
 	}
 	if res.Message != "" {
@@ -250,21 +270,16 @@ func (c *twinPredictCmd) explainLines(a *app, cfg *conduct.PredictConfig) (func(
 	return func() error { return errors.Join(w.Flush(), f.Close()) }, nil
 }
 
-func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult) error {
+func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult, fitted *run.Probe) error {
 	switch {
 	case c.Explain && c.Output == "json":
 		return a.printJSON(res.Explanation)
 	case c.Explain:
 		return printExplanation(a.env.Stdout, res)
 	case c.Output == "json":
-		b, err := res.Summary.Marshal()
-		if err != nil {
-			return err
-		}
-		_, err = a.env.Stdout.Write(b)
-		return err
+		return a.printSummary(res.Summary, fitted)
 	case res.Folder == "":
-		about := &report.Run{Summary: res.Summary, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()}
+		about := &report.Run{Summary: res.Summary, Probe: fitted, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()}
 		showReplay(about, res.Replay)
 		return report.Text(a.env.Stdout, about)
 	}

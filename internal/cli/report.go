@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/record"
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
@@ -54,12 +55,7 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	switch c.Format {
 	case "json":
-		b, err := r.about.Summary.Marshal()
-		if err != nil {
-			return err
-		}
-		_, err = a.env.Stdout.Write(b)
-		return err
+		return a.printSummary(r.about.Summary, r.about.Probe)
 	case "jsonl":
 		return report.JSONLines(a.env.Stdout, a.whole(r.saved))
 	}
@@ -199,6 +195,8 @@ func (a *app) openRun(dir string) (*opened, error) {
 	}
 	showReplay(about, info.Replay)
 	about.Sources, about.Alignment = info.Telemetry, (*report.Alignment)(info.Alignment)
+	// Of a run whose scenario cannot be read any more nobody knows whether it was one.
+	about.Probe, _ = probe.OfRun(saved)
 	var simulated struct{ Twin struct{ Text string } }
 	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
 		about.URL, about.Model = "", "simulated: "+simulated.Twin.Text

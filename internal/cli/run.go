@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/report"
 	"plimsoll/internal/scenario"
 )
@@ -122,7 +123,7 @@ func (a *app) readScenarioFor(name string, sets []scenario.Setting, url string) 
 	if err := a.stageFiles(sets); err != nil {
 		return nil, err
 	}
-	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup, URL: url}
+	src := scenario.Source{Name: name, Settings: sets, Getenv: a.env.lookup, URL: url, Complete: probe.Complete(a.env.readFile)}
 	if name != "" {
 		data, err := a.env.readFile(name)
 		if err != nil {
@@ -195,6 +196,7 @@ func (*runCmd) Examples() []string {
 		"    --prompt-tokens uniform:100..900 --slo ttft.p95=500ms",
 		"plimsoll run chat.yaml --set load.users=16 --dry-run",
 		"plimsoll run --url http://127.0.0.1:8000 --trace conversation.jsonl --speed 2",
+		"plimsoll run --url http://127.0.0.1:8000 --workload kv/capacity",
 	}
 }
 

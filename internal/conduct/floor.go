@@ -24,10 +24,10 @@ func checkHardware(s *scenario.Scenario) (*twin.GPU, error) {
 	return g, nil
 }
 
-// tpotFloor returns the time in ms that the declared GPUs need to read the weights
+// TPOTFloor returns the time in ms that the declared GPUs need to read the weights
 // that one token is multiplied with, each its own part: no step is shorter. Nil when
 // nothing is declared or the served model is not in the catalogue.
-func tpotFloor(s *scenario.Scenario) *float64 {
+func TPOTFloor(s *scenario.Scenario) *float64 {
 	g, err := checkHardware(s)
 	if g == nil || err != nil || g.Bandwidth.V <= 0 {
 		return nil

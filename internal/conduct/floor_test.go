@@ -18,7 +18,7 @@ func TestTPOTFloor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := tpotFloor(s)
+		got := TPOTFloor(s)
 		switch {
 		case got == nil && want == 0:
 		case got == nil || want == 0 || math.Abs(*got/want-1) > 0.01:

@@ -200,7 +200,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.RateDriven(),
 			MaxInFlight:   s.Load.MaxInFlight,
-			IntendedReuse: intendedReuse(s, users.replay), TPOTFloorMS: tpotFloor(s),
+			IntendedReuse: intendedReuse(s, users.replay), TPOTFloorMS: TPOTFloor(s),
 		},
 	}
 	if err := serviceLevels(&k.input, s, src); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/telemetry"
 )
@@ -33,6 +34,8 @@ type Run struct {
 	Folder string
 	// Stopped says why the run ended early, "" when it did not.
 	Stopped string
+	// Probe is what a probe came to, nil for other runs.
+	Probe *run.Probe
 	// Colour marks the verdict and what was missed, for a terminal.
 	Colour bool
 	// Notes are shown below the verdict: things about the report itself, such as
@@ -85,6 +88,7 @@ func Text(w io.Writer, r *Run) error {
 	t.client(r)
 	t.notes(r)
 	t.steps()
+	t.probe(r.Probe)
 	out := t.b.String()
 	if r.Colour {
 		out = paint(out)
