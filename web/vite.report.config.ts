@@ -4,6 +4,7 @@ import { defineConfig } from 'vite'
 export default defineConfig({
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   publicDir: false,
+  define: { 'import.meta.resolve': 'undefined' },
   build: {
     outDir: '../internal/assets/files/dist',
     emptyOutDir: false,

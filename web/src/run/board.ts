@@ -8,8 +8,11 @@ import { Frame } from './frame'
 import { arrange, type Choice, choiceText, type Lane, lanesOf, parseChoice } from './lanes'
 import { length, pan, parseSpan, type Span, spanText, steady, within, zoom } from './view'
 
-/** What changed: shape is for components, the others for painters. */
-export type Change = 'shape' | 'view' | 'data' | 'cursor'
+/**
+ * What changed: shape is for all components, head for those that follow every live second, the
+ * others for painters.
+ */
+export type Change = 'shape' | 'head' | 'view' | 'data' | 'cursor'
 export interface Painter {
   /** False while it is out of sight; then it is not called. */
   visible: boolean
@@ -62,6 +65,7 @@ export class Board {
 
   #painters = new Set<Painter>()
   #listeners = new Set<() => void>()
+  #followers = new Set<() => void>()
   #dirty = new Set<Change>()
   #frame = 0
   #timers = new Map<string, number>()
@@ -108,6 +112,11 @@ export class Board {
     this.#listeners.add(f)
     return () => this.#listeners.delete(f)
   }
+  /** Like onShape, and every live second too. */
+  onHead(f: () => void): () => void {
+    this.#followers.add(f)
+    return () => this.#followers.delete(f)
+  }
   changed(...what: Change[]) {
     for (const w of what) this.#dirty.add(w)
     if (this.#frame) return
@@ -116,6 +125,7 @@ export class Board {
       const dirty = this.#dirty
       this.#dirty = new Set()
       if (dirty.has('shape')) for (const f of this.#listeners) f()
+      if (dirty.has('shape') || dirty.has('head')) for (const f of this.#followers) f()
       for (const p of this.#painters) if (p.visible) p.paint(dirty)
     })
   }
@@ -178,7 +188,12 @@ export class Board {
 
   #arrange() {
     const before = this.lanes
-    this.lanes = lanesOf(this.list.series, this.list.missing.length ? this.list.missing : this.doc.missing, this.doc.workloads)
+    const kept = new Map(before.map((l) => [l.key, l]))
+    // A lane that is the same as before stays the same object, so that its plot stays.
+    this.lanes = lanesOf(this.list.series, this.list.missing.length ? this.list.missing : this.doc.missing, this.doc.workloads).map((l) => {
+      const old = kept.get(l.key)
+      return old && JSON.stringify(old) === JSON.stringify(l) ? old : l
+    })
     this.shown = arrange(this.lanes, this.choice)
     if (before.length && this.current && !this.shown.some((l) => l.key === this.current)) this.current = null
   }
@@ -351,7 +366,7 @@ export class Board {
     const abort = (this.#figuresAbort = new AbortController())
     const r = this.range
     this.source.figures(r.from, r.to, abort.signal).then(
-      (f) => { this.figures = f; this.changed('shape', 'cursor') },
+      (f) => { this.figures = f; this.changed('head', 'cursor') },
       (err: Error) => { if (!abort.signal.aborted && !this.live) { this.error = err; this.changed('shape') } },
     )
   }
@@ -388,7 +403,8 @@ export class Board {
       this.#arrange()
     }
     if (s.marks.length) this.doc = { ...this.doc, marks: joinMarks(this.doc.marks, s.marks) }
-    this.#phase(s)
+    const shape = this.#phase(s) || s.series_added.length > 0 || s.marks.length > 0 || !this.#running
+    this.#running = true
     let fits = true
     if (this.base) fits = this.base.push(s)
     if (this.detail && this.detail.to >= before - 1) { if (!this.detail.push(s)) this.detail = null }
@@ -397,26 +413,28 @@ export class Board {
       const by = this.bounds.to - this.view.to
       this.view = { from: this.view.from + by, to: this.view.to + by }
     }
-    if (s.n % 2 === 0) {
+    if (s.n % 3 === 0) {
       this.tick++
       if (this.base) for (const l of this.shown) if (l.kind === 'envelope') this.#envelope(this.base, l, this.#abort.signal).then(() => this.changed('data'), () => {})
-      if (this.selection === null || this.selection.to > this.#now - 60_000) this.#loadFigures()
+      if (this.selection && this.selection.to > this.#now - 60_000) this.#loadFigures()
     }
-    this.changed('shape', 'data', 'view', 'cursor')
+    this.changed(shape ? 'shape' : 'head', 'data', 'view', 'cursor')
   }
+  #running = false
   #laterOnce(name: string, ms: number, f: () => void) {
     if (this.#timers.has(name)) return
     this.#timers.set(name, window.setTimeout(() => { this.#timers.delete(name); f() }, ms))
   }
   /** The phases as the snapshots tell them, between two readings of the run. */
-  #phase(s: Snapshot) {
+  #phase(s: Snapshot): boolean {
     const list = this.doc.phases
     const last = list[list.length - 1]
-    if (!/^(warmup|steady|drain)$/.test(s.phase) || (last && last.name === s.phase && last.step === s.step)) return
+    if (!/^(warmup|steady|drain)$/.test(s.phase) || (last && last.name === s.phase && last.step === s.step)) return false
     const at = s.marks.find((m) => m.kind === 'phase' || m.kind === 'step')?.t ?? s.t
     const next = list.map((p) => (p.to === null ? { ...p, to: at } : p))
     next.push({ name: s.phase as 'steady', step: s.step, from: at, to: null })
     this.doc = { ...this.doc, phases: next }
+    return true
   }
   /** Reads the run anew: some of it was missed, or it has ended. */
   async #reload() {

@@ -48,7 +48,7 @@ export function headFigures(board: Board): HeadFigure[] {
   const live = board.live && !board.selection && board.snapshot !== null
   const h = board.snapshot?.header
   const f = board.figures
-  const range = board.range
+  const range = live ? { from: board.now - sparkLength * 1000, to: board.now } : board.range
   const frame = board.base
   const course = (signal: string): N[] => {
     const s = board.list.series.find((x) => x.signal === signal && !x.workload && !x.source && !x.labels)
@@ -61,7 +61,8 @@ export function headFigures(board: Board): HeadFigure[] {
     const v = frame?.bands.get(bandKey(name, ''))?.p95
     return v && axis ? cut(v, ...indices(axis, range.from, range.to)) : []
   }
-  const past = (k: 'in_flight' | 'goodput_rps' | 'ttft_p95_ms' | 'tpot_p95_ms' | 'output_per_s' | 'failures') => board.history.map((x) => x[k])
+  // What only snapshots tell begins when the view was opened; the rest of the minute is not known.
+  const past = (k: 'goodput_rps' | 'ttft_p95_ms' | 'tpot_p95_ms') => [...new Array<N>(sparkLength - board.history.length).fill(null), ...board.history.map((x) => x[k])]
   const mean = (list: N[]): N => {
     const known = list.filter((v): v is number => v !== null)
     return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null
@@ -72,19 +73,17 @@ export function headFigures(board: Board): HeadFigure[] {
   const made = (key: string, label: string, fig: Figure, c: N[], over = '', fail = over !== ''): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
   const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
-    made('inflight', t('hInFlight'), count(live ? (h?.in_flight ?? null) : roundMean(mean(inFlight))), live ? past('in_flight') : inFlight),
+    made('inflight', t('hInFlight'), count(live ? (h?.in_flight ?? null) : roundMean(mean(inFlight))), inFlight),
     made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : course('client.requests_good'), missed(board, /goodput|attainment/, () => null)),
     made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(board, /^ttft/, (s) => (s.stat === 'p95' ? p95('ttft') : null))),
     made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(board, /^(tpot|itl)/, (s) => (s.stat === 'p95' && s.metric === 'tpot' ? p95('tpot') : null))),
-    made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), live ? past('output_per_s') : course('client.output_tokens')),
-    made('failures', t('hFailures'), count(failures), live ? steps(past('failures')) : course('client.requests_failed'), failShare ? plain(share(failShare)) : '', (failures ?? 0) > 0),
+    made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), course('client.output_tokens')),
+    made('failures', t('hFailures'), count(failures), course('client.requests_failed'), failShare ? plain(share(failShare)) : '', (failures ?? 0) > 0),
   ]
 }
 
 const roundMean = (v: N): N => (v === null ? null : v >= 10 ? Math.round(v) : Math.round(v * 10) / 10)
 const cut = (v: N[], a: number, b: number) => v.slice(a, b + 1)
-/** Rises of a total. */
-const steps = (v: N[]): N[] => v.map((x, i) => (i && x !== null && v[i - 1] !== null ? x - (v[i - 1] as number) : null))
 
 /** At most n values, each the largest of its share: peaks stay. */
 export function fewer(v: N[], n: number): N[] {
@@ -142,6 +141,8 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
   const { doc } = board
   const { run } = doc
   const [sure, setSure] = useState(false)
+  const [, again] = useState(0)
+  useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
   const root = useRef<HTMLElement>(null)
   // The time axis stays below the head, however high that is.
   useEffect(() => {
@@ -160,7 +161,7 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
   const planned = doc.planned_ms
   const done = live ? (snap?.share ?? (planned ? Math.min(1, now / planned) : null)) : null
   const lastStep = snap?.steps ?? doc.phases.reduce((m, p) => Math.max(m, p.step + 1), 0)
-  const ended = run.state === 'completed' ? '' : known(run.state === 'failed' ? 'failedRun' : run.state)
+  const ended = run.state === 'done' ? '' : known(run.state === 'failed' ? 'failedRun' : run.state)
   const sparkTitle = live && !board.selection ? t('spark60') : t('sparkRange')
   const reasons = live ? (snap?.reasons ?? []) : []
   return (

@@ -73,6 +73,8 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
 
 /** What a reader must know before the figures: reasons of the verdict, and samples not shown. */
 function Notes({ board }: { board: Board }) {
+  const [, again] = useState(0)
+  useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
   const reasons = board.live ? (board.snapshot?.reasons ?? []) : []
   const notes = board.dropped > 0 ? [...reasons, t('dropped', { n: plain(count(board.dropped)) })] : reasons
   if (notes.length === 0) return null
@@ -141,6 +143,8 @@ const at = (list: string[], key: string) => { const i = list.indexOf(key); retur
 /** The requests of the range; the component is loaded with the view, not before it. */
 function Explorer({ board }: { board: Board }) {
   const [Part, set] = useState<{ view: ComponentType<RequestsProps> } | null>(null)
+  const [tick, setTick] = useState(board.tick)
+  useEffect(() => board.onHead(() => setTick(board.tick)), [board])
   const { query } = usePlace()
   useEffect(() => {
     let here = true
@@ -148,14 +152,14 @@ function Explorer({ board }: { board: Board }) {
     return () => { here = false }
   }, [])
   // A live run's end moves every second; requests are read again with the ticks only.
-  const end = useMemo(() => board.bounds.to, [board.tick, board.live, board.doc])
+  const end = useMemo(() => board.bounds.to, [tick, board.live, board.doc])
   if (!Part) return null
   const s = board.selection ?? { from: board.bounds.from, to: end }
   const n = query.get('n')
   return (
     <section class="run-requests" aria-label={t('requests')}>
       <Part.view
-        source={board.source} doc={board.doc} from={s.from} to={s.to} live={board.live} tick={board.tick}
+        source={board.source} doc={board.doc} from={s.from} to={s.to} live={board.live} tick={tick}
         filter={query.get('q') ?? ''} onFilter={(q) => setQuery({ q: q || null })}
         selected={n !== null && /^\d+$/.test(n) ? Number(n) : null} onSelect={(i) => setQuery({ n: i === null ? null : String(i) }, false)}
       />

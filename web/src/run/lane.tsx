@@ -63,19 +63,21 @@ export function readings(board: Board, lane: Lane, at: Ms | null): Readings {
   const axis = f.grid
   if (!axis) return out
   let total = 0
-  let any = false
+  let known = 0
   for (const p of lane.parts) {
     const s = f.series.get(p.id)
     if (!s) continue
     const v = at !== null ? (s.mean[axis.at(at)] ?? null) : latest !== null ? lastKnown(axis, s.mean, latest) : (summary(axis, s, range.from, range.to)?.mean ?? null)
     out.parts.set(partName(p), value(v))
-    if (v !== null) { total += v; any = true }
+    if (v !== null) { total += v; known++ }
   }
-  if (lane.parts.length === 1 || lane.kind === 'stack') out.main = any ? value(total) : none
+  const any = known > 0
+  if (any && lane.devices) out.main = value(total / known)
+  else if (any && (lane.parts.length === 1 || lane.kind === 'stack')) out.main = value(total)
   return out
 }
 
-export function LaneView({ board, lane, width }: { board: Board; lane: Lane; width: number }) {
+export function LaneView({ board, lane, width, height, heat, current }: { board: Board; lane: Lane; width: number; height: number; heat: boolean; current: boolean }) {
   const root = useRef<HTMLDivElement>(null)
   const host = useRef<HTMLDivElement>(null)
   const label = useRef<HTMLDivElement>(null)
@@ -83,8 +85,6 @@ export function LaneView({ board, lane, width }: { board: Board; lane: Lane; wid
   const [off, setOff] = useState<ReadonlySet<string>>(() => new Set())
   const [workloads, setWorkloads] = useState<string[]>([])
   const [table, setTable] = useState(false)
-  const heat = lane.kind === 'bands' && board.isHeat(lane.key)
-  const height = board.heights[lane.key] ?? usualHeight()
   const big = height > usualHeight() * 1.5
   const toggles = useRef<Toggles>({ off, workloads })
   toggles.current = { off, workloads }
@@ -190,7 +190,7 @@ export function LaneView({ board, lane, width }: { board: Board; lane: Lane; wid
 
   return (
     <div
-      ref={root} class={'lane' + (board.current === lane.key ? ' current' : '') + (big ? ' big' : '')} data-lane={lane.key} role="group" aria-label={laneName(lane)}
+      ref={root} class={'lane' + (current ? ' current' : '') + (big ? ' big' : '')} data-lane={lane.key} role="group" aria-label={laneName(lane)}
       onDragOver={(e) => { if (e.dataTransfer?.types.includes('text/x-lane')) e.preventDefault() }} onDrop={onDrop}
     >
       <div class="lane-label" ref={label} style={{ maxHeight: height + 'px' }}>
@@ -200,7 +200,7 @@ export function LaneView({ board, lane, width }: { board: Board; lane: Lane; wid
             onDragStart={(e) => e.dataTransfer?.setData('text/x-lane', lane.key)}
             onClick={() => { board.current = lane.key; board.setHeight(lane.key, big ? null : large) }}
           >{laneName(lane)}</button>
-          {(lane.parts.length === 1 || lane.kind === 'stack') && <Value name="" />}
+          {(lane.parts.length === 1 || lane.kind === 'stack' || lane.devices) && <Value name="" />}
         </div>
         <Legend board={board} lane={lane} off={off} toggle={toggle} workloads={workloads} toggleWorkload={toggleWorkload} heat={heat} />
       </div>
@@ -247,16 +247,7 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
       </>
     )
   }
-  if (lane.kind === 'envelope') {
-    const worst = board.frame()?.envelopes.get(envelopeKey(lane))?.grid.worst
-    const name = worst ? deviceName(worst, true) : ''
-    return (
-      <ul class="legend">
-        {(['max', 'median', 'min'] as const).map((k) => <li key={k}><span class="entry"><i class={`stroke env-${k}`} aria-hidden="true" />{t(k)}</span><Value name={k} /></li>)}
-        <li class="small faint cut" title={name}>{t('members', { n: lane.members ?? 0 })}{name && <> · {t('worst', { name })}</>}</li>
-      </ul>
-    )
-  }
+  if (lane.kind === 'envelope') return <EnvelopeLegend board={board} lane={lane} />
   if (lane.parts.length < 2) return null
   return (
     <ul class={'legend' + (lane.parts.length > 4 ? ' chips' : '')}>
@@ -275,10 +266,24 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
   )
 }
 
+/** The legend of an envelope, which names the worst member of the moment. */
+function EnvelopeLegend({ board, lane }: { board: Board; lane: Lane }) {
+  const [, again] = useState(0)
+  useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
+  const worst = board.frame()?.envelopes.get(envelopeKey(lane))?.grid.worst
+  const name = worst ? deviceName(worst) : ''
+  return (
+    <ul class="legend">
+      {(['max', 'median', 'min'] as const).map((k) => <li key={k}><span class="entry"><i class={`stroke env-${k}`} aria-hidden="true" />{t(k)}</span><Value name={k} /></li>)}
+      <li class="small faint cut" title={name}>{t('members', { n: lane.members ?? 0 })}{name && <> · {t('worst', { name })}</>}</li>
+    </ul>
+  )
+}
+
 /** The same figures as a table: for those who do not see the plot, and for exact reading. */
 function LaneTable({ board, lane }: { board: Board; lane: Lane }) {
   const [, again] = useState(0)
-  useEffect(() => board.onShape(() => again((n) => n + 1)), [board])
+  useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
   const w = board.window
   const rows = 20
   const step = length(w) / rows

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Series } from '../api'
-import { arrange, choiceText, deviceName, lanesOf, mostDevices, parseChoice } from './lanes'
+import { arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice } from './lanes'
 
 let id = 0
 const s = (signal: string, stat: string, more: Partial<Series> = {}): Series => ({ id: id++, signal, stat, source: '', labels: '', workload: '', unit: 'requests', kind: 'gauge', title: signal, ...more })
@@ -50,8 +50,17 @@ test('a signal that no plan names has a lane that is not shown at first', () => 
   expect(lanesOf([s('client.ttft', 'p95')], [], []).some((x) => x.key.startsWith('s.'))).toBe(false)
 })
 
-test.each([['gpu=3,uuid=GPU-1', 'gpu 3'], ['uuid=GPU-1', 'uuid GPU-1'], ['engine=0', 'engine 0']])('device %s', (labels, want) => expect(deviceName({ source: 'h', labels }, false)).toBe(want))
-test('a device of several sources has its source', () => expect(deviceName({ source: 'h1', labels: 'gpu=3' }, true)).toBe('h1 gpu 3'))
+test.each([
+  [['gpu=3,uuid=GPU-1'], ['gpu 3']],
+  [['gpu=0,host=a,uuid=x', 'gpu=1,host=a,uuid=y'], ['gpu 0', 'gpu 1']],
+  [['gpu=0,host=a', 'gpu=0,host=b'], ['host a', 'host b']],
+  [['uuid=x', 'uuid=y'], ['uuid x', 'uuid y']],
+  [['engine=0'], ['engine 0']],
+])('devices %j', (labels, want) => expect(deviceNames(labels.map((l) => ({ source: 's', labels: l })))).toEqual(want))
+test('devices of several sources have their source', () => {
+  expect(deviceNames([{ source: 'h1', labels: 'gpu=3' }, { source: 'h2', labels: 'gpu=3' }])).toEqual(['h1', 'h2'])
+  expect(deviceName({ source: 'h1', labels: 'gpu=3,uuid=x' })).toBe('h1 gpu 3')
+})
 
 test('a choice goes into an address and back', () => {
   const c = { keys: ['ttft', 'kv'], heat: ['ttft'] }

@@ -29,6 +29,8 @@ export interface Lane {
   signal?: string
   stat?: string
   members?: number
+  /** The parts are the same thing of several devices: their mean is the lane's value. */
+  devices?: boolean
   log?: boolean
   shown: boolean
   /** Why there is nothing to draw; then there are no parts. */
@@ -201,20 +203,38 @@ function devices(lane: Lane, p: Plan, bySignal: Map<string, Series[]>) {
     }
     if (members.length > 0) {
       takeUnit(lane, members[0] as Series)
-      lane.parts = members.map((s, i) => ({ id: s.id, look: `w${i}`, name: deviceName(s, sources.size > 1) }))
+      lane.devices = members.length > 1
+      const names = deviceNames(members)
+      lane.parts = members.map((s, i) => ({ id: s.id, look: `w${i}`, name: names[i] as string }))
       return
     }
   }
   lines(lane, p.parts, bySignal)
 }
 
-/** gpu=3,uuid=GPU-1b is "gpu 3"; with its source where there are several. */
-export function deviceName(s: { source: string; labels: string }, withSource: boolean): string {
-  const pairs = s.labels.split(',').map((l) => l.split('=') as [string, string | undefined])
-  const short = pairs.filter(([k]) => k !== 'uuid' && k !== 'model')
-  const name = (short.length ? short : pairs).map(([k, v]) => (v === undefined ? k : `${k} ${v}`)).join(' ')
-  return withSource && s.source ? `${s.source} ${name}` : name
+type Labelled = { source: string; labels: string }
+
+const pairsOf = (d: Labelled): [string, string][] => [['source', d.source], ...d.labels.split(',').filter(Boolean).map((l): [string, string] => {
+  const cut = l.indexOf('=')
+  return cut < 0 ? [l, ''] : [l.slice(0, cut), l.slice(cut + 1)]
+})]
+
+/**
+ * Names for devices that tell them apart and no more: gpu=3,host=a,uuid=GPU-1b is "gpu 3" where
+ * all are of one host. An identifier nobody can read is used only where nothing else tells.
+ */
+export function deviceNames(list: Labelled[]): string[] {
+  const all = list.map(pairsOf)
+  const differs = (key: string) => new Set(all.map((p) => p.find(([k]) => k === key)?.[1] ?? '')).size > 1
+  const keys = [...new Set(all.flatMap((p) => p.map(([k]) => k)))]
+  const readable = keys.filter((k) => k !== 'uuid' && k !== 'model')
+  const use = readable.filter((k) => differs(k) || (list.length === 1 && k !== 'source'))
+  const chosen = use.length ? use : keys.filter((k) => k !== 'source')
+  return all.map((p) => p.filter(([k, v]) => chosen.includes(k) && (k !== 'source' || v !== '')).map(([k, v]) => (k === 'source' || v === '' ? v || k : `${k} ${v}`)).join(' '))
 }
+
+/** One device in full. */
+export const deviceName = (d: Labelled) => pairsOf(d).filter(([k, v]) => k !== 'uuid' && v !== '').map(([k, v]) => (k === 'source' ? v : `${k} ${v}`)).join(' ')
 
 /** One lane, hidden at first, for every signal that no plan names. */
 function rest(bySignal: Map<string, Series[]>, used: Set<string>): Lane[] {

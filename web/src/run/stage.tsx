@@ -1,11 +1,11 @@
 // All lanes on one time axis: the axis above and below, the strip of marks, and the pointer
 // and range that go through all of them. What moves with the pointer is moved by hand.
 
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Mark, Ms } from '../api'
 import { elapsed, local } from '../format'
 import { type Board, type Change } from './board'
-import { LaneView, laneName, MissingLane } from './lane'
+import { LaneView, laneName, MissingLane, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
 import { gutter, rightPad } from './plot'
 import { between, length, ticks, tickText } from './view'
@@ -79,9 +79,18 @@ function GroupView({ board, name, lanes, width }: { board: Board; name: string; 
   return (
     <section class="group" aria-label={name}>
       <h2 class="group-name">{name}</h2>
-      {lanes.map((l) => (l.missing ? <MissingLane key={l.key} lane={l} /> : <LaneView key={l.key} board={board} lane={l} width={width} />))}
+      {lanes.map((l) => (l.missing ? <MissingLane key={l.key} lane={l} /> : <Still key={l.key} board={board} lane={l} width={width} />))}
     </section>
   )
+}
+
+/** A lane that renders only when something of its own has changed. */
+function Still({ board, lane, width }: { board: Board; lane: Lane; width: number }) {
+  const height = board.heights[lane.key] ?? usualHeight()
+  const heat = lane.kind === 'bands' && board.isHeat(lane.key)
+  const current = board.current === lane.key
+  const workloads = lane.kind === 'bands' ? board.doc.workloads.join() : ''
+  return useMemo(() => <LaneView board={board} lane={lane} width={width} height={height} heat={heat} current={current} />, [board, lane, width, height, heat, current, workloads])
 }
 
 type Box = { left: number; width: number } | null
