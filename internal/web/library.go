@@ -60,7 +60,7 @@ type workloadDoc struct {
 	// YAML is its file.
 	YAML  string          `json:"yaml"`
 	Facts *workload.Shape `json:"facts"`
-	Shape radar   `json:"shape"`
+	Shape radar           `json:"shape"`
 }
 
 // radar is what a radar chart of a workload shows.
