@@ -11,14 +11,9 @@ import (
 	"plimsoll/internal/live"
 )
 
-const (
-	// beat is how often a stream without news says that it is there: proxies close
-	// what is silent.
-	beat = 15 * time.Second
-	// eventTime bounds the writing of one event: a client that reads nothing for so
-	// long is gone.
-	eventTime = 30 * time.Second
-)
+// eventTime bounds the writing of one event: a client that reads nothing for so long
+// is gone.
+const eventTime = 30 * time.Second
 
 // events tells of a run under way, once a second. A client that comes back says by
 // Last-Event-ID what it has seen, and misses nothing that is still kept.
@@ -68,7 +63,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	for reader := watch.Reader(after); e.err == nil; {
-		wait, stop := context.WithTimeout(ctx, beat)
+		wait, stop := context.WithTimeout(ctx, s.limits.beat)
 		snap, err := reader.Next(wait)
 		stop()
 		switch {

@@ -95,10 +95,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet && !api(r) && g.right(given) {
-		http.SetCookie(w, &http.Cookie{
-			Name: g.cookie, Value: given, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-			Secure: r.Header.Get("X-Forwarded-Proto") == "https",
-		})
+		g.setCookie(w, r, given, 0)
 		w.Header().Set("Cache-Control", "no-store")
 		// Not in the history, nor in a link that is passed on.
 		rest := r.URL.Query()
@@ -120,6 +117,20 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		Fix: "open the address that plimsoll printed when it started, which has the token, or send it as Authorization: Bearer TOKEN",
 	}).write(w)
 	return true
+}
+
+// setCookie makes the browser keep the token, or forget it when age is below 0.
+func (g *guard) setCookie(w http.ResponseWriter, r *http.Request, value string, age int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: g.cookie, Value: value, MaxAge: age, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.Header.Get("X-Forwarded-Proto") == "https",
+	})
+}
+
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+	s.guard.setCookie(w, r, "", -1)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // api says whether a request is for the API, not for a page.

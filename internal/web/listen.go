@@ -11,15 +11,22 @@ import (
 	"time"
 )
 
-// The limits on connections. A connection that sends its header slowly, or nothing,
-// is closed; so is one beyond the number.
+// limits are those on connections. One that sends its header slowly, or nothing, is
+// closed; so is one beyond the number.
+type limits struct {
+	connections, streams int
+	header, body, idle   time.Duration
+	// beat is how often a stream without news says that it is there: proxies close
+	// what is silent.
+	beat time.Duration
+}
+
+var usual = limits{
+	connections: 256, streams: 64, header: 5 * time.Second, body: 20 * time.Second, idle: time.Minute, beat: 15 * time.Second,
+}
+
 const (
-	maxConnections = 256
-	maxStreams     = 64
-	maxHeader      = 16 << 10
-	headerTime     = 5 * time.Second
-	bodyTime       = 20 * time.Second
-	idleTime       = time.Minute
+	maxHeader = 16 << 10
 	// endTime is how long open answers may take when the server ends.
 	endTime = 2 * time.Second
 )
@@ -28,7 +35,7 @@ const (
 // moment for answers under way, all connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
-		Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: s, ReadHeaderTimeout: s.limits.header, ReadTimeout: s.limits.body, IdleTimeout: s.limits.idle, MaxHeaderBytes: maxHeader,
 		// What browsers do to connections is not news.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -47,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			_ = h.Close()
 		}
 	}()
-	err := h.Serve(&bounded{Listener: l, free: make(chan struct{}, maxConnections)})
+	err := h.Serve(&bounded{Listener: l, free: make(chan struct{}, s.limits.connections)})
 	close(stop)
 	<-done
 	if errors.Is(err, http.ErrServerClosed) {

@@ -59,6 +59,7 @@ func operations() []operation {
 	return []operation{
 		{method: "GET", path: "/api/version", summary: "What is served", status: 200, answer: version{}},
 		{method: "GET", path: "/api/openapi.json", summary: "This document", status: 200, answer: schemaFree{}},
+		{method: "POST", path: "/api/logout", summary: "Forget the cookie with the token", status: 204},
 		{method: "GET", path: "/api/runs", summary: "All runs, the newest first", status: 200, answer: runList{}},
 		{method: "POST", path: "/api/runs", summary: "Start a run, as plimsoll run does; one at a time. A scenario that is not right is refused with 400 and its errors, a target that does not answer with 502, a second run with 409", body: scenarioText{}, status: 201, answer: runID{}},
 		{method: "GET", path: "/api/runs/{id}", summary: "All that the panel needs of a run beside lanes and requests", status: 200, answer: detail.RunDoc{}},

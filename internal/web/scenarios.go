@@ -54,6 +54,11 @@ func (s *Server) readScenario(text string) (*scenario.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	if gpu := sc.Target.Hardware.GPU; gpu != "" {
+		if err := catalogueName("target.hardware", gpu); err != nil {
+			return nil, fmt.Errorf("target.hardware: %w", err)
+		}
+	}
 	sc.Data.Out = s.cfg.Root
 	return sc, nil
 }

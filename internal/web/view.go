@@ -144,7 +144,11 @@ func (s *Server) store(w http.ResponseWriter, id string) (*detail.Store, error) 
 func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if watch := s.watchOf(id); watch != nil {
-		return writeJSON(w, http.StatusOK, watch.Doc())
+		doc := watch.Doc()
+		if row := s.row(id); row != nil {
+			doc.Run = *row // with what was noted
+		}
+		return writeJSON(w, http.StatusOK, &doc)
 	}
 	o, err := s.open(w, id)
 	if err != nil {

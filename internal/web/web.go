@@ -55,6 +55,7 @@ type Server struct {
 	rows    rowCache
 	stores  storeCache
 	work    work
+	limits  limits
 	streams chan struct{} // one place for each event stream
 	// ctx ends with Close, wait is done when what it ended is over.
 	ctx  context.Context
@@ -85,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 	files, _ := assets.Panel()
 	s := &Server{
 		cfg: cfg, root: root, guard: g, panel: newPanel(files), mux: http.NewServeMux(),
-		streams: make(chan struct{}, maxStreams),
+		limits: usual, streams: make(chan struct{}, usual.streams),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, r := range s.routes() {
@@ -137,6 +138,7 @@ func (s *Server) routes() []route {
 	return []route{
 		get("/api/version", s.getVersion),
 		get("/api/openapi.json", s.openAPI),
+		{method: "POST", path: "/api/logout", serve: s.logout},
 		get("/api/runs", s.listRuns),
 		change("POST", "/api/runs", s.startRun),
 		get("/api/runs/{id}", s.getRun),
@@ -307,11 +309,13 @@ type version struct {
 	Panel int `json:"panel"`
 	// ReadOnly says that nothing can be changed.
 	ReadOnly bool `json:"readonly"`
+	// Token says that a token is asked for, and that there is a cookie to forget.
+	Token bool `json:"token"`
 }
 
 // panelVersion is that of the contract between front end and server.
 const panelVersion = 1
 
 func (s *Server) getVersion(w http.ResponseWriter, _ *http.Request) error {
-	return writeJSON(w, http.StatusOK, version{s.cfg.Version, panelVersion, s.cfg.ReadOnly})
+	return writeJSON(w, http.StatusOK, version{s.cfg.Version, panelVersion, s.cfg.ReadOnly, s.guard.asked})
 }

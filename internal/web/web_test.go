@@ -342,6 +342,10 @@ func TestToken(t *testing.T) {
 	f("wrong cookie", "/api/runs", 401, cookie(set.Name, "x"))
 	f("cookie of another port", "/api/runs", 401, cookie("plimsoll-1", token))
 	f("wrong host with the token", "/api/runs", 403, bearer("Bearer "+token), func(r *http.Request) { r.Host = "evil.example" })
+	status, h, _ := call(t, s, "POST", "/api/logout", "", here, cookie(set.Name, set.Value))
+	if gone, err := http.ParseSetCookie(h.Get("Set-Cookie")); err != nil || status != http.StatusNoContent || gone.Name != set.Name || gone.MaxAge >= 0 {
+		t.Errorf("logout: %d, cookie %q", status, h.Get("Set-Cookie"))
+	}
 	if h := f("away", "//evil.example/?token="+token, 303); strings.HasPrefix(h.Get("Location"), "//") {
 		t.Errorf("Location %q leads to another server", h.Get("Location"))
 	}
