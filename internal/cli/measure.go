@@ -22,7 +22,7 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	fitted, err := a.keepProbe(s, res.Folder)
+	fitted, err := probe.Keep(s, res.Folder)
 	if err != nil {
 		return err
 	}
@@ -50,23 +50,6 @@ func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
 		_, _ = fmt.Fprintf(a.env.Stderr, "plimsoll: run stopped: %s\n", report.Printable(res.Message))
 	}
 	return exitCode(codeOf(res))
-}
-
-// keepProbe fits what a run of a probe comes to and keeps it beside its records; nil
-// for other runs.
-func (a *app) keepProbe(s *scenario.Scenario, folder string) (*run.Probe, error) {
-	if probe.Of(s) == "" {
-		return nil, nil
-	}
-	saved, err := run.Open(folder)
-	if err != nil {
-		return nil, err
-	}
-	p, err := probe.OfRun(saved)
-	if err != nil || p == nil {
-		return nil, err
-	}
-	return p, saved.WriteProbe(p)
 }
 
 // printSummary prints summary.json, with what a probe came to in a field of its own.

@@ -226,7 +226,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	case res.Folder == "":
 		fitted = last.Fit()
 	default:
-		if fitted, err = a.keepProbe(s, res.Folder); err != nil {
+		if fitted, err = probe.Keep(s, res.Folder); err != nil {
 			return err
 		}
 	}

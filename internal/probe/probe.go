@@ -190,6 +190,23 @@ func Fit(s *scenario.Scenario, requests iter.Seq[*record.Request], timeline iter
 	return d.fit(), nil
 }
 
+// Keep fits what a run of a probe comes to and keeps it beside its records; nil for
+// the folders of other runs.
+func Keep(s *scenario.Scenario, folder string) (*run.Probe, error) {
+	if Of(s) == "" {
+		return nil, nil
+	}
+	saved, err := run.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	p, err := OfRun(saved)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return p, saved.WriteProbe(p)
+}
+
 // OfRun returns what a run on disk comes to, from its scenario, its records and its
 // timeline; nil when it ran no probe. Nothing is written.
 func OfRun(saved *run.Run) (*run.Probe, error) {

@@ -19,8 +19,9 @@ const eventTime = 30 * time.Second
 // Last-Event-ID what it has seen, and misses nothing that is still kept.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	watch := s.watchOf(id)
-	if watch == nil {
+	watch, done, _ := s.work.current()
+	if watch == nil || watch.ID() != id {
+		watch = nil
 		if err := checkID(id); err != nil {
 			return err
 		}
@@ -72,9 +73,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		case errors.Is(err, live.ErrResync):
 			e.send("event: resync\ndata: {}\n\n")
 		case errors.Is(err, io.EOF):
-			// The summary is written a moment after the last snapshot.
+			// The rest is written a moment after the last snapshot.
 			select {
-			case <-watch.Ended():
+			case <-done:
 			case <-ctx.Done():
 			}
 			e.send("event: end\ndata: {}\n\n")

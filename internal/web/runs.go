@@ -116,7 +116,7 @@ type cachedRow struct {
 // stamp tells versions of a run's small files apart; "" when it is no run.
 func (s *Server) stamp(id string) string {
 	var b strings.Builder
-	for _, name := range []string{"run.json", "summary.json", notesFile, "scenario.yaml"} {
+	for _, name := range []string{"run.json", "summary.json", notesFile, "scenario.yaml", "probe.json"} {
 		fi, err := s.root.Lstat(id + "/" + name)
 		if err != nil {
 			if name == "run.json" {

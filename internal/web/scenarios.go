@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/strictyaml"
 )
@@ -50,7 +51,7 @@ func scenarioErrors(err error) []ScenarioError {
 // readScenario reads a scenario that came by REST. The run is kept in this server's
 // folder whatever it says.
 func (s *Server) readScenario(text string) (*scenario.Scenario, error) {
-	sc, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: []byte(text), Getenv: s.lookup})
+	sc, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: []byte(text), Getenv: s.lookup, Complete: probe.Complete(s.readFile)})
 	if err != nil {
 		return nil, err
 	}

@@ -10,13 +10,16 @@ import (
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/live"
+	"plimsoll/internal/probe"
+	"plimsoll/internal/scenario"
 )
 
 // work is the one run that may be under way.
 type work struct {
 	mu sync.Mutex
-	// watch looks at it; nil when there is none.
+	// watch looks at it, done is closed when all of it is on disk.
 	watch *live.Watch
+	done  <-chan struct{}
 	// halt ends it at once; nil when it was begun elsewhere.
 	halt context.CancelFunc
 }
@@ -26,35 +29,50 @@ type work struct {
 func (s *Server) Watch(w *live.Watch) {
 	s.work.mu.Lock()
 	defer s.work.mu.Unlock()
-	s.work.watch, s.work.halt = w, nil
+	s.work.watch, s.work.done, s.work.halt = w, w.Ended(), nil
 }
 
 // current returns the watch over the run under way, nil when there is none.
-func (k *work) current() (w *live.Watch, halt context.CancelFunc) {
+func (k *work) current() (w *live.Watch, done <-chan struct{}, halt context.CancelFunc) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.watch != nil && k.halt == nil {
+	return k.now()
+}
+
+// now is current, with the lock held.
+func (k *work) now() (w *live.Watch, done <-chan struct{}, halt context.CancelFunc) {
+	if k.watch != nil {
 		select {
-		case <-k.watch.Ended():
-			k.watch = nil // nobody else says so
+		case <-k.done:
+			k.watch, k.halt = nil, nil
 		default:
 		}
 	}
-	return k.watch, k.halt
+	return k.watch, k.done, k.halt
 }
 
-// watchOf returns the watch over a run under way in this process, nil for any other.
-func (s *Server) watchOf(id string) *live.Watch {
-	w, _ := s.work.current()
-	if w == nil || w.ID() != id || id == "" {
-		return nil
+// begin takes the one place that there is until done is closed.
+func (k *work) begin(w *live.Watch, done <-chan struct{}, halt context.CancelFunc) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now, _, _ := k.now(); now != nil {
+		text := "a run is being started"
+		if id := now.ID(); id != "" {
+			text = "run " + id + " is under way"
+		}
+		return &Problem{Status: http.StatusConflict, Text: text, Fix: "wait for its end, or stop it: two at once would measure each other"}
 	}
-	select {
-	case <-w.Ended():
-		return nil // on disk there is more
-	default:
+	k.watch, k.done, k.halt = w, done, halt
+	return nil
+}
+
+// watchOf returns the watch over a run under way in this process, nil for any other:
+// on disk there is more.
+func (s *Server) watchOf(id string) *live.Watch {
+	if w, _, _ := s.work.current(); w != nil && id != "" && w.ID() == id {
 		return w
 	}
+	return nil
 }
 
 // startTime bounds what may pass until a run has its folder: the look at the target
@@ -81,7 +99,8 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	watch := live.New()
 	ctx, halt := context.WithCancel(context.Background())
-	if err := s.work.begin(watch, halt); err != nil {
+	done := make(chan struct{})
+	if err := s.work.begin(watch, done, halt); err != nil {
 		halt()
 		return err
 	}
@@ -91,10 +110,8 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	ended := make(chan error, 1)
 	s.wait.Go(func() {
 		defer halt()
-		_, err := conduct.Run(ctx, &conduct.Config{
-			Scenario: sc, Root: s.cfg.Root, Version: s.cfg.Version, LookupEnv: s.lookup, ReadFile: s.readFile, Watch: watch, Stop: watch.Asked(),
-		})
-		s.work.over(watch)
+		_, err := s.conduct(ctx, sc, watch)
+		close(done)
 		ended <- err
 	})
 	select {
@@ -114,32 +131,19 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// begin takes the one place that there is.
-func (k *work) begin(w *live.Watch, halt context.CancelFunc) error {
-	now, _ := k.current()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now != nil && k.watch == now {
-		text := "a run is being started"
-		if id := now.ID(); id != "" {
-			text = "run " + id + " is under way"
-		}
-		return &Problem{Status: http.StatusConflict, Text: text, Fix: "wait for its end, or stop it: two at once would measure each other"}
+// conduct carries out a run as the command line does.
+func (s *Server) conduct(ctx context.Context, sc *scenario.Scenario, watch *live.Watch) (*conduct.Result, error) {
+	cfg := &conduct.Config{
+		Scenario: sc, Root: s.cfg.Root, Version: s.cfg.Version, LookupEnv: s.lookup, ReadFile: s.readFile, Watch: watch, Stop: watch.Asked(),
 	}
-	if k.watch != nil {
-		return &Problem{Status: http.StatusConflict, Text: "another run is being started"}
+	if steering := probe.NewSteering(sc); steering != nil {
+		cfg.Steer = func() conduct.Steering { return steering }
 	}
-	k.watch, k.halt = w, halt
-	return nil
-}
-
-// over frees the place.
-func (k *work) over(w *live.Watch) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.watch == w {
-		k.watch, k.halt = nil, nil
+	res, err := conduct.Run(ctx, cfg)
+	if err == nil {
+		_, err = probe.Keep(sc, res.Folder)
 	}
+	return res, err
 }
 
 // startProblem is why a run could not be started.

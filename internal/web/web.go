@@ -108,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 // Close asks a run that was started here to end, as an interrupt would, waits for its
 // end and ends all streams. When ctx ends the run is ended at once.
 func (s *Server) Close(ctx context.Context) error {
-	if w, halt := s.work.current(); halt != nil {
+	if w, _, halt := s.work.current(); halt != nil {
 		w.Stop()
 		defer context.AfterFunc(ctx, halt)()
 	}
