@@ -5,7 +5,7 @@
 export type Ms = number
 type N = number | null
 
-export interface Version { version: string; panel: number; readonly: boolean }
+export interface Version { version: string; panel: number; readonly: boolean; /** Whether this panel asks for a token. */ token?: boolean }
 
 export interface RunRow {
   id: string; name: string; started: string; state: string; live: boolean; duration_s: N

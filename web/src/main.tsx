@@ -3,10 +3,11 @@ import { App } from './app'
 import { firstLanguage, setLanguage } from './i18n'
 import { listen } from './keys'
 import { followLinks } from './route'
-import { firstTheme, followSystem, setTheme } from './theme'
+import { firstDensity, firstTheme, followSystem, setDensity, setTheme } from './theme'
 import './theme/base.css'
 
 setTheme(firstTheme(), false)
+setDensity(firstDensity(), false)
 setLanguage(firstLanguage(), false)
 followSystem()
 followLinks()

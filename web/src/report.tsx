@@ -9,7 +9,7 @@ import { type Bundle, BundleSource } from './pages/bundle'
 import { followLinks, useHashPaths } from './route'
 import { RunView } from './run'
 import { Help, Looks } from './shell'
-import { firstTheme, followSystem, onTheme, setTheme } from './theme'
+import { firstDensity, firstTheme, followSystem, onTheme, setDensity, setTheme } from './theme'
 import { Trouble } from './ui'
 import './theme/base.css'
 
@@ -50,6 +50,7 @@ function Report({ source }: { source: BundleSource }) {
 }
 
 setTheme(firstTheme(), false)
+setDensity(firstDensity(), false)
 setLanguage(firstLanguage(), false)
 useHashPaths()
 followSystem()

@@ -55,6 +55,25 @@ export function firstTheme(): Theme {
   return 'system'
 }
 
+export type Density = 'usual' | 'compact'
+
+/** How closely things are set: compact shows more of them on a screen. */
+export function setDensity(to: Density, keep = true) {
+  if (to === 'usual') document.documentElement.removeAttribute('data-density')
+  else document.documentElement.setAttribute('data-density', to)
+  if (keep) try { localStorage.setItem('plimsoll.density', to) } catch { /* not kept, then */ }
+  changed()
+}
+
+export const currentDensity = (): Density => (document.documentElement.getAttribute('data-density') === 'compact' ? 'compact' : 'usual')
+
+export function firstDensity(): Density {
+  try {
+    if (localStorage.getItem('plimsoll.density') === 'compact') return 'compact'
+  } catch { /* the usual one, then */ }
+  return 'usual'
+}
+
 function changed() {
   cached = null
   for (const f of listeners) f()
