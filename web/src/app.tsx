@@ -17,14 +17,14 @@ const t = words(
     live: 'live', recent: 'Recent', pages: 'Pages', menu: 'Menu', close: 'Close',
     help: 'this help', goTo: 'go to {page}', skip: 'Skip to the content', version: 'Plimsoll {version}', unreachable: 'The server does not answer; trying again',
     nowhere: 'There is no page here.', token: 'This panel asks for a token', tokenHow: 'Plimsoll printed it when it started to listen.', enter: 'Enter', tokenName: 'Token', allRuns: 'All runs',
-    broken: 'This page has failed. The others are not affected.',
+    valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid',
   },
   {
     runs: '运行', compare: '对比', workloads: '负载', scenarios: '场景', capacity: '容量', twin: '孪生', settings: '设置',
     live: '实时', recent: '最近', pages: '页面', menu: '菜单', close: '关闭',
     help: '本帮助', goTo: '前往{page}', skip: '跳到正文', version: 'Plimsoll {version}', unreachable: '服务器没有响应，正在重试',
     nowhere: '这里没有页面。', token: '此面板需要令牌', tokenHow: 'Plimsoll 开始监听时打印了令牌。', enter: '进入', tokenName: '令牌', allRuns: '全部运行',
-    broken: '此页面出错，其他页面不受影响。',
+    valid: '有效', 'client-bound': '受限于客户端', invalid: '无效',
   },
 )
 
@@ -113,7 +113,7 @@ function Rail({ at, close }: { at: Place; close: () => void }) {
               <a key={r.id} href={`/runs/${encodeURIComponent(r.id)}`} aria-current={at.path[0] === 'runs' && at.path[1] === r.id ? 'page' : undefined} title={r.id}>
                 {r.live && <span class="live-dot" aria-hidden="true" />}
                 <span class="cut grow">{r.name || r.id}</span>
-                {r.live ? <span class="small muted">{t('live')}</span> : r.verdict && r.verdict !== 'valid' ? <span class={'small ' + (r.verdict === 'invalid' ? 'is-fail' : 'is-note')}>{r.verdict}</span> : null}
+                {r.live ? <span class="small muted">{t('live')}</span> : r.verdict && r.verdict !== 'valid' ? <span class={'small ' + (r.verdict === 'invalid' ? 'is-fail' : 'is-note')}>{t(r.verdict)}</span> : null}
               </a>
             ))}
           </nav>

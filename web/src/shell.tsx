@@ -27,16 +27,9 @@ export function Help({ close }: { close: () => void }) {
   const list = [...bindings()].reverse().filter((b) => !b.hidden && !seen.has(b.keys) && seen.add(b.keys)).reverse()
   return (
     <Dialog title={t('keys')} onClose={close}>
-      <table class="table">
-        <tbody>
-          {list.map((b) => (
-            <tr key={b.keys}>
-              <td class="nowrap">{b.keys.split(' ').map((k) => <><kbd>{nice(k)}</kbd>{' '}</>)}</td>
-              <td>{b.text()}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <ul class="keys">
+        {list.map((b) => <li key={b.keys}><span class="nowrap">{b.keys.split(' ').map((k) => <><kbd>{nice(k)}</kbd>{' '}</>)}</span><span>{b.text()}</span></li>)}
+      </ul>
     </Dialog>
   )
 }

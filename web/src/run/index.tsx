@@ -63,7 +63,7 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
       <Notes board={board} />
       {nothing && <div class="page"><Empty text={t('emptyRun')} type={`plimsoll report ${board.doc.run.id}`} /></div>}
       {marks && <MarkList board={board} pick={setMark} />}
-      <Stage board={board} mark={mark} />
+      <Stage board={board} mark={mark} pick={setMark} />
       <p class="run-help small faint no-print">{t('mouse')}</p>
       <Explorer board={board} />
       {dialog === 'lanes' && <LanesDialog board={board} close={() => setDialog(null)} />}
@@ -82,7 +82,7 @@ function Notes({ board }: { board: Board }) {
 }
 
 function MarkList({ board, pick }: { board: Board; pick: (m: Mark | null) => void }) {
-  const list = board.doc.marks
+  const list = [...board.doc.marks].sort((a, b) => a.t - b.t)
   if (list.length === 0) return <p class="mark-list muted small">{t('marksNone')}</p>
   return (
     <ol class="mark-list" onMouseLeave={() => pick(null)}>

@@ -98,6 +98,7 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
     const map = heat ? new Heat(el) : null
     let heatFor = ''
     let timer = 0
+    let said = -Infinity
     const abort = new AbortController()
     const readHeat = () => {
       const w = board.window
@@ -114,6 +115,12 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
           ? plot.draw(toggles.current, board.window, width, height, what.has('data') || what.has('shape'))
           : map?.draw(board.window, width, height) ?? false
         if (map) { clearTimeout(timer); timer = window.setTimeout(readHeat, 90) }
+        // A plot in words for those who do not see it; live, no oftener than they could listen.
+        const time = performance.now()
+        if (what.has('data') && time - said > 5000) {
+          said = time
+          el.setAttribute('aria-label', summaryText(board, lane))
+        }
         if (note.current) note.current.textContent = ok || !board.base ? '' : t('nothingIn')
       }
       values()

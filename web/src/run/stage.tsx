@@ -21,7 +21,7 @@ function measure(el: HTMLElement): { left: number; width: number } {
   return { left, width: Math.max(80, all - left - rightPad) }
 }
 
-export function Stage({ board, mark }: { board: Board; mark: Mark | null }) {
+export function Stage({ board, mark, pick }: { board: Board; mark: Mark | null; pick: (m: Mark | null) => void }) {
   const root = useRef<HTMLDivElement>(null)
   const [box, setBox] = useState<{ left: number; width: number } | null>(null)
   const [, again] = useState(0)
@@ -47,7 +47,7 @@ export function Stage({ board, mark }: { board: Board; mark: Mark | null }) {
     <div class="stage" ref={root}>
       <div class="stage-top">
         <TimeAxis board={board} box={box} />
-        <Strip board={board} box={box} />
+        <Strip board={board} box={box} pick={pick} />
       </div>
       <div class="stage-lanes">
         <Under board={board} box={box} mark={mark} />
@@ -147,7 +147,7 @@ function TimeAxis({ board, box, bottom = false }: { board: Board; box: Box; bott
 }
 
 /** Phases as pieces of a band, marks as points on it, each with its text. */
-function Strip({ board, box }: { board: Board; box: Box }) {
+function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | null) => void }) {
   const [, again] = useState(0)
   const host = useRef<HTMLDivElement>(null)
   useEffect(() => board.onShape(() => again((n) => n + 1)), [board])
@@ -170,6 +170,7 @@ function Strip({ board, box }: { board: Board; box: Box }) {
         child.style.width = Math.max(0, (b - a) * scale - 1) + 'px'
       } else {
         child.hidden = from < w.from || from > w.to
+        child.classList.toggle('late', from > w.from + length(w) / 2)
         child.style.transform = `translateX(${(from - w.from) * scale}px) translateX(-50%)`
       }
     }
@@ -184,9 +185,10 @@ function Strip({ board, box }: { board: Board; box: Box }) {
         ))}
         {marks.map((m, i) => (
           <button
-            key={`m${i}`} type="button" class={'mark ' + m.severity} data-from={m.t} title={`${elapsed(m.t, true)} ${m.text}`} aria-label={`${elapsed(m.t)} ${m.text}`}
+            key={`m${i}`} type="button" class="plain mark-at" data-from={m.t} data-text={`${elapsed(m.t, true)}  ${m.text}`} aria-label={`${elapsed(m.t)} ${m.text}`}
+            onPointerEnter={() => pick(m)} onPointerLeave={() => pick(null)} onFocus={() => pick(m)} onBlur={() => pick(null)}
             onClick={() => { if (m.to !== null && m.to > m.t) board.select({ from: m.t, to: m.to }); else board.point(m.t) }}
-          />
+          ><i class={'mark ' + m.severity} /></button>
         ))}
       </div>
     </div>
