@@ -76,11 +76,10 @@ func fitPrefill(d *data, out *run.Probe) {
 	good := b.lo > 0 && fit.misfit() < 0.05
 	result(out, "prefill speed", b.inverse().scale(1000), "tokens/s", good,
 		"Of a token beside no others: the inverse of b in ttft = a + b n + c n² (least squares of the medians of %d lengths from %.0f tokens, errors in proportion, Student's interval). It holds tokenization and everything else that takes its time per token.", len(x), x[0])
-	at := x[len(x)-1]
+	at := x[0]
 	for _, n := range x {
-		if n >= 8000 {
+		if math.Abs(math.Log(n/8192)) < math.Abs(math.Log(at/8192)) {
 			at = n
-			break
 		}
 	}
 	slope := fit.combine(0, 1, 2*at)

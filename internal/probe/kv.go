@@ -203,16 +203,21 @@ func prefillTime(st *level) float64 {
 type finding struct {
 	h  holding
 	at int
-	// memory says that it was the memory: some was taken back, or two rungs with
-	// contexts of different lengths held as many tokens. capped says that two rungs
-	// held as many sequences, however long.
+	// memory says that it was the memory: some was taken back from a rung that wanted
+	// clearly more than it held, or two rungs with contexts of different lengths held
+	// as many tokens. capped says that two rungs held as many sequences, however long.
 	memory, capped bool
 	// waited says that requests waited, for whichever reason.
 	waited bool
 }
 
-// alike is how near, relatively, what two rungs held must be to be the same.
-const alike = 0.1
+// alike is how near, relatively, what two rungs held must be to be the same, short how
+// much of what a rung wanted must be missing for what it held to be all there is: one
+// answer alone may stand still for other reasons, such as a lost packet.
+const (
+	alike = 0.1
+	short = 0.87
+)
 
 // findCapacity looks through the first steps of a ladder.
 func findCapacity(d *data, steps int) finding {
@@ -228,9 +233,10 @@ func findCapacity(d *data, steps int) finding {
 		}
 		f.waited = true
 		if h.stalls > 0 {
-			return finding{h: h, at: i, memory: true, waited: true}
-		}
-		if before != nil {
+			if h.held < short*h.wanted || before != nil && math.Abs(h.held/before.held-1) < alike {
+				return finding{h: h, at: i, memory: true, waited: true}
+			}
+		} else if before != nil {
 			tokens, sequences := math.Abs(h.reserved/before.reserved-1), math.Abs(float64(h.most)/float64(before.most)-1)
 			switch {
 			case tokens < alike && tokens < sequences:
@@ -294,11 +300,8 @@ func fitCapacity(d *data, out *run.Probe) {
 	if v := d.during("kv_cache_usage", from, to); len(v) > 0 {
 		source = fmt.Sprintf("the server's own use of the cache reached %.0f %%", 100*slices.Max(v))
 		if p := d.during("preemptions", from, to); len(p) > 0 {
-			sum := 0.0
-			for _, x := range p {
-				sum += x
-			}
-			source += fmt.Sprintf(" with %.0f preemptions", sum)
+			// A rate in each cell of the timeline, of which most are a second long.
+			source += fmt.Sprintf(" with up to %.3g preemptions a second", slices.Max(p))
 		}
 		if w := d.during("requests_waiting", from, to); len(w) > 0 {
 			source += fmt.Sprintf(" and up to %.0f requests waiting", slices.Max(w))
@@ -327,7 +330,11 @@ func jump(d *data, at int, out *run.Probe) {
 	if !e.known() || a <= 0 {
 		return
 	}
-	result(out, "ttft jump", e.scale(a/b), "times", true, "The time to the first token where memory was full over that of the rung before, beyond what %.3g times the tokens explain (Hodges and Lehmann on logarithms).", b/a)
+	if e = e.scale(a / b); !(e.lo > 1) {
+		note(out, "the usual time to the first token did not jump where memory was full: most requests did not wait")
+		return
+	}
+	result(out, "ttft jump", e, "times", true, "The time to the first token where memory was full over that of the rung before, beyond what %.3g times the tokens explain (Hodges and Lehmann on logarithms).", b/a)
 }
 
 var prefixReuse = kind{

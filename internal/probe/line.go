@@ -211,7 +211,14 @@ func share(k, n int) estimate {
 	p, m := float64(k)/float64(n), float64(n)
 	mid := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return estimate{p, max(0, mid-half), min(1, mid+half)}
+	e := estimate{p, max(0, mid-half), min(1, mid+half)}
+	if k == 0 {
+		e.lo = 0 // but for the rounding
+	}
+	if k == n {
+		e.hi = 1
+	}
+	return e
 }
 
 // mean is the mean of values with Student's interval.

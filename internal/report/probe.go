@@ -41,6 +41,9 @@ func (t *text) probe(p *run.Probe) {
 	}
 	t.b.WriteString("    [] the 95 % interval, unless the text says otherwise; ! no clean answer\n")
 	t.points(p)
+	if len(p.Points) > 0 && len(p.Notes) > 0 {
+		t.b.WriteString("\n")
+	}
 	for _, n := range p.Notes {
 		t.wrapped("  - ", n)
 	}
@@ -53,6 +56,9 @@ func (t *text) wrapped(mark, line string) {
 		mark = strings.Repeat(" ", len(mark))
 	}
 }
+
+// longSeries is how many rungs of a series are printed.
+const longSeries = 16
 
 // points writes the rungs of each series.
 func (t *text) points(p *run.Probe) {
@@ -68,9 +74,22 @@ func (t *text) points(p *run.Probe) {
 	t.b.WriteString("\n")
 	t.wrapped("  ", "rungs: x is "+axis(p.X)+"; y is "+axis(p.Y))
 	t.b.WriteString("  " + Pad("series", 22) + PadLeft("x", 12) + PadLeft("y", 12) + PadLeft("from", 12) + PadLeft("to", 12) + PadLeft("n", 8) + "\n")
+	of := map[string]int{}
 	for _, q := range p.Points {
+		of[q.Series]++
+	}
+	seen, left := map[string]int{}, 0
+	for _, q := range p.Points {
+		// A long series is drawn elsewhere: here a part of it will do.
+		every := (of[q.Series] + longSeries - 1) / longSeries
+		if seen[q.Series]++; (seen[q.Series]-1)%every != 0 {
+			left++
+			continue
+		}
 		t.b.WriteString("  " + Pad(Cut(Printable(q.Series), 22), 22) + PadLeft(compact(q.X), 12) + PadLeft(compact(q.Y), 12) +
 			PadLeft(ptr(q.Lo), 12) + PadLeft(ptr(q.Hi), 12) + PadLeft(Count(q.N), 8) + "\n")
 	}
-	t.b.WriteString("\n")
+	if left > 0 {
+		t.b.WriteString("  and " + Count(left) + " in between, which --output json has\n")
+	}
 }
