@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
@@ -58,6 +60,37 @@ func showReplay(about *report.Run, r *run.Replay) {
 		about.Load = replayLoad(r)
 	}
 	about.Notes = append(about.Notes, r.Notices...)
+}
+
+// describeLengths says how prompts got their lengths, "" for nil.
+func describeLengths(l *run.Lengths) string {
+	if l == nil {
+		return ""
+	}
+	s := "prompts cut by the model's tokenizer"
+	switch l.By {
+	case run.LengthsTokenize:
+		s = fmt.Sprintf("lengths calibrated by the server's tokenizer, %d texts", l.Texts)
+	case run.LengthsUsage:
+		s = fmt.Sprintf("lengths calibrated by %s before the run, of %s prompt tokens together", plural(l.Probes, "request"), report.Count(l.PromptTokens))
+	}
+	for i, name := range slices.Sorted(maps.Keys(l.BytesPerToken)) {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		s += sep + name + " " + report.Figure(l.BytesPerToken[name]) + " bytes a token"
+	}
+	if l.TemplateTokens > 0 {
+		s += "; the chat template adds " + report.Figure(l.TemplateTokens) + " tokens to a prompt"
+	}
+	if l.Error != nil {
+		s += "; prompts differ from what was asked by " + report.Percent(*l.Error) + " on average"
+		if l.TemplateTokens > 0 {
+			s += " without those"
+		}
+	}
+	return s
 }
 
 // replayLoad names the load of a replayed trace in a few words.

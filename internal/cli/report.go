@@ -194,6 +194,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 		}
 	}
 	showReplay(about, info.Replay)
+	about.Lengths = describeLengths(info.Lengths)
 	about.Sources, about.Alignment = info.Telemetry, (*report.Alignment)(info.Alignment)
 	// Of a run whose scenario cannot be read any more nobody knows whether it was one.
 	about.Probe, _ = probe.OfRun(saved)

@@ -38,6 +38,7 @@ type scenarioFlags struct {
 	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
+	Lengths      string `name:"lengths" placeholder:"HOW" group:"users" help:"exact asks the server before the run how long its tokens are, where there is no tokenizer; estimated (default) does not."`
 	replayFlags
 
 	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
@@ -277,6 +278,10 @@ func (a *app) printPlan(p *conduct.Plan) error {
 			name = "telemetry"
 		}
 		line(name, text)
+	}
+	if l := p.Lengths; l != nil {
+		line("lengths", fmt.Sprintf("%d texts (%s; about %s tokens) are counted before the run by POST %s, else as requests for one token",
+			l.Texts, strings.Join(l.Generators, ", "), report.Count(l.Tokens), l.Tokenize))
 	}
 	if p.Replay != nil {
 		for i, text := range append(describeReplay(p.Replay), p.Replay.Notices...) {

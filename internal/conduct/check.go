@@ -284,6 +284,11 @@ func (k *checker) get(ctx context.Context, path string) page {
 // request makes one request without a body and notes it. A redirect is not
 // followed.
 func (k *checker) request(ctx context.Context, method, path string) page {
+	return k.requestBody(ctx, method, path, nil)
+}
+
+// requestBody is request with a JSON body, nil for none.
+func (k *checker) requestBody(ctx context.Context, method, path string, body io.Reader) page {
 	first := len(k.facts.Sent) == 0
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Timeout)
 	defer cancel()
@@ -305,7 +310,7 @@ func (k *checker) request(ctx context.Context, method, path string) page {
 		})
 	}
 	began := time.Now()
-	req, err := http.NewRequestWithContext(ctx, method, withPath(k.root, path), nil)
+	req, err := http.NewRequestWithContext(ctx, method, withPath(k.root, path), body)
 	if err != nil {
 		return page{err: err, kind: record.ClientResource}
 	}
@@ -316,6 +321,9 @@ func (k *checker) request(ctx context.Context, method, path string) page {
 		req.Host = h
 	}
 	req.Header.Set("User-Agent", "plimsoll")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	s := Sent{Method: method, Path: path}
 	res, err := k.client.Do(req)
 	var p page

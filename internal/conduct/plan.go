@@ -26,6 +26,9 @@ type Plan struct {
 	Steps     []PlanStep `json:"steps"`
 	// Replay is the trace or data set that is replayed, nil for none.
 	Replay *run.Replay `json:"replay,omitempty"`
+	// Lengths says what is sent before the run to make the lengths of prompts exact;
+	// nil for nothing.
+	Lengths *PlanLengths `json:"lengths,omitempty"`
 	// Requests counts all requests, warm-up included. Tokens and bytes are those
 	// of as many requests of average length; nil with workloads of sessions, of which
 	// the means below are those of first requests.
@@ -50,6 +53,15 @@ type Plan struct {
 	TelemetrySearch []string `json:"telemetry_search"`
 	TelemetryHost   []string `json:"telemetry_host"`
 	TelemetryEveryS float64  `json:"telemetry_every_s"`
+}
+
+// PlanLengths are the questions about lengths: Texts texts of at most so many tokens
+// in all, to Tokenize where that is answered, else as requests for one token each.
+type PlanLengths struct {
+	Generators []string `json:"generators"`
+	Texts      int      `json:"texts"`
+	Tokens     int      `json:"tokens"`
+	Tokenize   string   `json:"tokenize"`
 }
 
 // PlanField is one field of the scenario.
@@ -111,6 +123,18 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 		return nil, err
 	}
 	p.Replay = users.planned()
+	if s.Users.Lengths == scenario.LengthsExact && s.Target.Tokenizer == "" {
+		root, err := Base(s.Target.URL[0])
+		if err != nil {
+			return nil, fmt.Errorf("target.url: %w", err)
+		}
+		l := &PlanLengths{Generators: users.generators(), Tokenize: root + "/tokenize"}
+		l.Texts = len(l.Generators) * len(calibrationTokens)
+		for _, n := range calibrationTokens {
+			l.Tokens += n * len(l.Generators)
+		}
+		p.Lengths = l
+	}
 	if err := p.sample(s, users); err != nil {
 		return nil, err
 	}

@@ -164,6 +164,15 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err := users.fits(target, s.Target.Model); err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	lengths := &calibration{info: run.Lengths{By: run.LengthsTokenizer}}
+	switch {
+	case wantsLengths(s, counter):
+		if lengths, err = newCalibration(pctx, s, users, access, urls[0]); err != nil {
+			return nil, err
+		}
+	case counter == nil:
+		lengths = nil
+	}
 	if s.Target.ResetPrefixCache {
 		if err := resetPrefixCache(pctx, s, access); err != nil {
 			return nil, err
@@ -195,7 +204,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, fmt.Errorf("write the scenario: %w", err)
 	}
 	k := &keeper{
-		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, users: users, clock: c, live: new(load.Live),
+		cfg: cfg, scenario: s, plan: plan, target: target, access: access, counter: counter, users: users, lengths: lengths, clock: c, live: new(load.Live),
 		begun: make(chan load.StepResult, len(plan)), steer: newSteer(cfg.Steer),
 		input: stats.Input{
 			Name: s.Name, Started: c.Start().UTC(), RateDriven: s.RateDriven(),
@@ -259,7 +268,8 @@ type keeper struct {
 	input    stats.Input
 	readings *readings // nil when nothing is read
 	users    *crowd
-	steer    *steer // nil when nobody steers
+	lengths  *calibration // nil when lengths are estimated
+	steer    *steer       // nil when nobody steers
 
 	// begun carries the steps that were started to the goroutine that tells of
 	// them, so that the load never waits for a disk.
@@ -274,6 +284,7 @@ type keeper struct {
 // Record hands a record to the run on disk.
 func (k *keeper) Record(r *record.Request) {
 	k.steer.record(r)
+	k.lengths.add(r)
 	// r is the load's: what is changed is a copy, as long as Add takes.
 	var c record.Request
 	if r.Message != "" {
@@ -379,9 +390,12 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	for _, ns := range watch.gcPauses(from, to) {
 		in.Client.GCPause.Record(ns)
 	}
-	if r := k.users.replay; r != nil {
-		closed = errors.Join(closed, w.Update(func(i *run.Info) { i.Replay = r.ended() }))
-	}
+	closed = errors.Join(closed, w.Update(func(i *run.Info) {
+		if r := k.users.replay; r != nil {
+			i.Replay = r.ended()
+		}
+		i.Lengths = k.lengths.ended()
+	}))
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
 	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), k.readings.info(k.access), closed)
 }

@@ -21,6 +21,7 @@ import (
 type crowd struct {
 	workload.Population
 	renderer message.Renderer
+	text     *content.Renderer
 	replay   *replay // nil when nothing is replayed
 }
 
@@ -38,7 +39,7 @@ func newCrowd(s *scenario.Scenario, src *sources, counter record.Counter) (*crow
 
 // gather makes the users, whose text is made by text.
 func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter record.Counter) (*crowd, error) {
-	c := &crowd{renderer: text}
+	c := &crowd{renderer: text, text: text}
 	var err error
 	if c.replay, err = newReplay(s, src, counter); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter 
 	}
 	if len(s.Users.Workload) == 0 {
 		c.Population = synthetic
-		if text.Tokenizer == nil {
+		if text.Tokenizer == nil && s.Users.Lengths != scenario.LengthsExact {
 			c.renderer = workload.Words{}
 		}
 		return c, nil

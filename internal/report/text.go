@@ -24,6 +24,8 @@ type Run struct {
 	Load string
 	// Replay says what trace or data set was replayed, and how, a sentence each.
 	Replay []string
+	// Lengths says how prompts got their lengths, "" when they were estimated.
+	Lengths string
 	// Connections says what became of the connections, a sentence each.
 	Connections []string
 	// Sources are those of the servers' own figures, Alignment says how they keep
@@ -80,7 +82,7 @@ func Text(w io.Writer, r *Run) error {
 	t.failures()
 	t.load(r)
 	t.latency()
-	t.tokens()
+	t.tokens(r)
 	t.slo()
 	t.own()
 	t.workloads()
@@ -363,7 +365,7 @@ func plural(n int64, thing string) string {
 	return Count(n) + " " + thing + "s"
 }
 
-func (t *text) tokens() {
+func (t *text) tokens(r *Run) {
 	k := &t.s.Tokens
 	var lines []string
 	one := func(name string, n *int64, perS *float64, part string, of *int64) {
@@ -396,6 +398,9 @@ func (t *text) tokens() {
 	}
 	if k.EstimatedShare != nil && *k.EstimatedShare > 0 {
 		lines = append(lines, Percent(*k.EstimatedShare)+" of the output rate is estimated from events without a count")
+	}
+	if r.Lengths != "" {
+		lines = append(lines, r.Lengths)
 	}
 	t.section("TOKENS", lines...)
 }

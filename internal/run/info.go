@@ -65,6 +65,9 @@ type Info struct {
 	Alignment *Alignment `json:"alignment,omitempty"`
 	// Replay says which trace or data set was replayed, and how; nil for none.
 	Replay *Replay `json:"replay,omitempty"`
+	// Lengths says how the lengths of prompts were made right; nil when they were
+	// estimated.
+	Lengths *Lengths `json:"lengths,omitempty"`
 	// Input is what the figures depend on beside the records. While the run is
 	// under way it holds the plan.
 	Input *stats.Input `json:"input"`
@@ -106,6 +109,30 @@ type Replay struct {
 	LateMaxMS    *float64 `json:"late_max_ms,omitempty"`
 	NotSent      int64    `json:"not_sent,omitempty"`
 	Notices      []string `json:"notices,omitempty"`
+}
+
+// What the lengths of prompts were made right by.
+const (
+	LengthsTokenizer = "tokenizer" // the model's own, given by the user
+	LengthsTokenize  = "tokenize"  // the server's, POST /tokenize
+	LengthsUsage     = "usage"     // what the server counted of requests before the run
+)
+
+// Lengths says how prompts got their lengths.
+type Lengths struct {
+	By string `json:"by"`
+	// Texts is the number of texts that were counted before the run, Probes that of
+	// the requests for it, PromptTokens what the server computed for them.
+	Texts        int   `json:"texts,omitempty"`
+	Probes       int   `json:"probes,omitempty"`
+	PromptTokens int64 `json:"prompt_tokens,omitempty"`
+	// BytesPerToken is what was found, by generator, TemplateTokens what the server's
+	// chat template adds to a prompt, which no asked length includes.
+	BytesPerToken  map[string]float64 `json:"bytes_per_token,omitempty"`
+	TemplateTokens float64            `json:"template_tokens,omitempty"`
+	// Error is the mean of |counted - asked| / asked over the requests of the window,
+	// without what the template adds; nil when nobody counted.
+	Error *float64 `json:"error,omitempty"`
 }
 
 // Host is the machine that measured.

@@ -51,6 +51,9 @@ const (
 	TimingAbsolute = "absolute"
 	TimingCausal   = "causal"
 
+	LengthsEstimated = "estimated"
+	LengthsExact     = "exact"
+
 	AnswersServer   = "server"
 	AnswersRecorded = "recorded"
 )

@@ -75,7 +75,10 @@ type Users struct {
 	// Of a replay the first is empty, and so is the second unless it was given.
 	PromptTokens Dist `yaml:"prompt-tokens,omitempty"`
 	OutputTokens Dist `yaml:"output-tokens,omitempty"`
-	Replay       `yaml:",inline"`
+	// Lengths is LengthsExact when prompts are to have exactly the asked lengths
+	// though there is no tokenizer; empty is LengthsEstimated.
+	Lengths string `yaml:"lengths,omitempty"`
+	Replay  `yaml:",inline"`
 }
 
 // Load says how much load is applied and for how long. Exactly one of Users,

@@ -274,6 +274,9 @@ func (v *validator) users(u *Users) {
 	if len(u.Workload) == 0 && v.s.given("users.workload") && v.s.origin.doc != nil && !v.synthetic() {
 		v.fail("users.workload", "want at least one workload", "[]")
 	}
+	if u.Lengths != "" {
+		v.choice("users.lengths", u.Lengths, []string{LengthsEstimated, LengthsExact})
+	}
 	replayed := u.Replayed() != ""
 	if err := u.PromptTokens.check(); err != nil && !(replayed && u.PromptTokens == (Dist{})) {
 		v.fail("users.prompt-tokens", err.Error(), "")

@@ -77,7 +77,8 @@ func (r *Renderer) AppendText(dst []byte, p *message.Part) []byte {
 	if s, ok := g.(sized); ok {
 		return s.appendBytes(dst, p.Seed, bytesOf(p.Tokens, milli), lang)
 	}
-	return g.Append(dst, p.Seed, p.Tokens, lang)
+	// Of words a token each: fewer where the server counts more of them.
+	return g.Append(dst, p.Seed, max(1, p.Tokens*milli/g.BytesPerToken(lang)), lang)
 }
 
 func (r *Renderer) find(name string) (Generator, Lang) {

@@ -27,6 +27,12 @@ func CutName(generator string, tokens, full int) string {
 	return cutPrefix + strconv.Itoa(full) + ":" + generator
 }
 
+// Whole returns the generator that a name, perhaps of a cut part, stands for.
+func Whole(name string) string {
+	_, _, inner := cutOf(name)
+	return inner
+}
+
 // cutOf takes such a name apart.
 func cutOf(name string) (ok bool, full int, inner string) {
 	rest, ok := strings.CutPrefix(name, cutPrefix)
