@@ -129,6 +129,21 @@ func (s *Store) perBucket(name string, workload int, b buckets, done func(bucket
 // cells, to h. A workload below 0 is all of them.
 func (s *Store) gapsBetween(h *histogram.Histogram, workload int, from, to int64) {
 	settled := s.settled()
+	for l := len(s.coarse) - 1; l >= 0; l-- {
+		length := int64(levels[l]) * second
+		if from < 0 || from%length != 0 || to%length != 0 || length%s.grid.step != 0 || length == s.grid.step {
+			continue
+		}
+		for of, cells := range s.coarse[l] {
+			if workload >= 0 && of/2 != workload {
+				continue
+			}
+			for _, c := range cells[min(int(from/length), len(cells)):min(int(to/length), len(cells))] {
+				mergeAll(h, c)
+			}
+		}
+		return
+	}
 	if a, b := max(from, 0), min(to, settled); a < b {
 		first, last := s.grid.cell(a), s.grid.cell(b-1)
 		for w := range s.gaps {

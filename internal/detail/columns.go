@@ -41,14 +41,18 @@ func (d *durations) put(row int, v int64) {
 }
 
 func (d *durations) get(row int) (int64, bool) {
-	if row >= len(d.lo) {
-		return 0, false
+	if row < len(d.lo) {
+		if v := int64(d.hi[row])<<32 | int64(d.lo[row]); v < durationFar {
+			return v, true
+		}
+		return d.rare(row)
 	}
-	v := int64(d.hi[row])<<32 | int64(d.lo[row])
-	if v < durationFar {
-		return v, true
-	}
-	if v == durationNull {
+	return 0, false
+}
+
+// rare is get for what is null or did not fit.
+func (d *durations) rare(row int) (int64, bool) {
+	if d.lo[row] == durationNull&math.MaxUint32 {
 		return 0, false
 	}
 	i := sort.Search(len(d.far), func(i int) bool { return int(d.far[i].row) >= row })

@@ -88,7 +88,7 @@ func someRequest(r *rand.Rand, id uint64, scheduled int64) *record.Request {
 // someRun is a run of some steps, its requests in the order of their ends.
 func someRun(r *rand.Rand, n, steps int) (stats.Input, []*record.Request) {
 	in := stats.Input{ID: "some", Name: "some", Started: time.Unix(0, 0).UTC(), RateDriven: r.IntN(2) == 0}
-	for i, metric := range stats.LimitMetrics() {
+	for i, metric := range scenario.SLOMetrics {
 		if r.IntN(2) == 0 {
 			in.Limits = append(in.Limits, scenario.Limit{Metric: metric, Stat: []string{"p95", "mean", "max", "p50"}[i%4], Value: time.Duration(r.ExpFloat64() * 3e8)})
 		}
@@ -148,7 +148,7 @@ func summaryFigures(s *stats.Summary) Figures {
 		OfferedRPS: s.Load.OfferedRPS, AchievedRPS: s.Load.AchievedRPS, CompletedRPS: s.Load.CompletedRPS,
 	}
 	for name, d := range map[string]*stats.Dist{
-		"ttft": s.Latency.TTFT, "ttfc": s.Latency.TTFC, "tpot": s.Latency.TPOT, "itl": s.Latency.ITL, "e2e": s.Latency.E2E, "ttlt": s.Latency.TTLT,
+		"ttft": s.Latency.TTFT, "ttfc": s.Latency.TTFC, "tpot": s.Latency.TPOT, "itl": s.Latency.ITL, "e2e": s.Latency.E2E,
 		"ttft_from_schedule": s.Latency.TTFTFromSchedule, "e2e_from_schedule": s.Latency.E2EFromSchedule, "send_lag": s.Client.SendLag,
 	} {
 		out.Latency[name] = nil

@@ -15,7 +15,7 @@ const perMS = 1e6
 
 // latencies are the figures of Figures by name.
 var latencies = []figure{
-	figTTFT, figTTFC, figTPOT, figE2E, figTTFTFromSchedule, figE2EFromSchedule, figTTLT, figSendLag,
+	figTTFT, figTTFC, figTPOT, figE2E, figTTFTFromSchedule, figE2EFromSchedule, figSendLag,
 }
 
 // window is a stretch of time of which figures are, of the step that it belongs to,
@@ -109,50 +109,27 @@ func (v *view) take(windows []window, steady bool) *selection {
 	return s
 }
 
-// each calls do with the rows that have a figure, ascending by it.
-func (s *Store) each(sel *selection, f figure, do func(row int, v float64, mark uint8)) {
-	if order := s.order(sel.view, f); order != nil {
-		for _, row := range order {
-			i := int(row) - sel.first
-			if uint(i) >= uint(len(sel.marks)) || sel.marks[i] == markOut {
-				continue
-			}
-			v, _ := sel.value(int(row), f)
-			do(int(row), v, sel.marks[i])
+// order returns rows, among them those of a selection that have a figure, ascending by
+// it. Values are those of the selection.
+func (s *Store) order(sel *selection, f figure, values []float64) []uint32 {
+	if sel.sorted && len(sel.marks) > sel.columns.rows()/64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.orders[f] == nil {
+			s.orders[f] = sel.ascending(f)
 		}
-		return
+		return s.orders[f]
 	}
-	type entry struct {
-		v   float64
-		row int32
-	}
-	var list []entry
-	for i, mark := range sel.marks {
-		if mark == markOut {
-			continue
-		}
-		if v, ok := sel.value(sel.first+i, f); ok {
-			list = append(list, entry{v, int32(sel.first + i)})
+	out := make([]uint32, 0, len(values))
+	for i, v := range values {
+		if v == v {
+			out = append(out, uint32(sel.first+i))
 		}
 	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.v, b.v), cmp.Compare(a.row, b.row)) })
-	for _, e := range list {
-		do(int(e.row), e.v, sel.marks[int(e.row)-sel.first])
-	}
-}
-
-// order returns the rows that have a figure, ascending by it; nil while rows are
-// still added.
-func (s *Store) order(v *view, f figure) []uint32 {
-	if !v.sorted {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.orders[f] == nil {
-		s.orders[f] = v.ascending(f)
-	}
-	return s.orders[f]
+	slices.SortFunc(out, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(values[int(a)-sel.first], values[int(b)-sel.first]), cmp.Compare(a, b))
+	})
+	return out
 }
 
 // ascending sorts the rows that have a figure by it.
@@ -185,12 +162,18 @@ func (c *columns) ascending(f figure) []uint32 {
 func (s *Store) Figures(from, to int64) Figures {
 	s.mu.RLock()
 	first, last := s.span()
+	whole := s.whole
 	s.mu.RUnlock()
 	if to <= 0 && from <= 0 || to <= from {
 		from, to = first, max(last, first+1)
 	}
 	v := s.view()
 	ws, steady := windows(&v.input, from, to)
+	if whole != nil && len(ws) == len(v.input.Steps) && !slices.ContainsFunc(ws, func(w window) bool { return w.low != math.MinInt64 || w.high != math.MaxInt64 }) {
+		out := *whole
+		out.From, out.To = ToMs(from), ToMs(to)
+		return out
+	}
 	sel := v.take(ws, steady)
 	out := Figures{
 		From: ToMs(from), To: ToMs(to), Steady: steady,
@@ -309,47 +292,55 @@ func (s *selection) during(workloads int) (started []int64, completed int64) {
 
 // latency fills in the distributions.
 func (s *Store) latency(sel *selection, out *Figures, own []share) {
-	var values stats.Sorted
+	values := make([]float64, len(sel.marks))
 	for _, f := range latencies {
 		out.Latency[figureNames[f]] = nil
 		if f == figSendLag && sel.input.Virtual {
 			continue // nobody sent anything
 		}
-		values.Reset(len(sel.marks))
-		per := make([]*stats.Sorted, len(own))
-		s.each(sel, f, func(row int, v float64, mark uint8) {
-			if mark != markOK && f != figSendLag {
-				return
+		least := uint8(markOK)
+		if f == figSendLag {
+			least = markOther
+		}
+		n := int64(0)
+		per := make([]int64, len(own))
+		for i, mark := range sel.marks {
+			values[i] = nan
+			if mark < least {
+				continue
 			}
-			values.Append(v)
-			if len(own) > 1 && (f == figTTFT || f == figTPOT) {
-				p := &per[sel.workload[row]]
-				if *p == nil {
-					*p = new(stats.Sorted)
-				}
-				(*p).Append(v)
+			if v, ok := sel.value(sel.first+i, f); ok {
+				values[i] = v
+				n++
+				per[sel.workload[sel.first+i]]++
 			}
-		})
-		if values.Len() == 0 {
+		}
+		if n == 0 {
 			continue
 		}
-		d := values.Dist(perMS)
-		out.Latency[figureNames[f]] = statOf(d)
-		if f != figTTFT && f != figTPOT {
-			continue
-		}
-		for w := range own {
-			p95 := d.P95
-			if len(own) > 1 {
-				if per[w] == nil {
-					continue
-				}
-				p95 = per[w].Dist(perMS).P95
+		all := stats.NewAscending(n)
+		var each []*stats.Ascending
+		if f == figTTFT || f == figTPOT {
+			for _, n := range per {
+				each = append(each, stats.NewAscending(n))
 			}
-			if f == figTTFT {
-				own[w].TTFTP95 = p95
+		}
+		for _, row := range s.order(sel, f, values) {
+			i := int(row) - sel.first
+			if uint(i) >= uint(len(values)) || values[i] != values[i] {
+				continue
+			}
+			all.Add(values[i])
+			if each != nil {
+				each[sel.workload[row]].Add(values[i])
+			}
+		}
+		out.Latency[figureNames[f]] = statOf(all.Dist(perMS))
+		for w := range each {
+			if d := each[w].Dist(perMS); f == figTTFT {
+				own[w].TTFTP95 = d.P95
 			} else {
-				own[w].TPOTP95 = p95
+				own[w].TPOTP95 = d.P95
 			}
 		}
 	}

@@ -88,16 +88,16 @@ func (s *Store) record(v *view, row int) (*record.Request, error) {
 	parts := s.parts
 	s.mu.RUnlock()
 	n := v.place[row]
-	i, exact := slices.BinarySearchFunc(parts, n, func(p part, n uint32) int { return int(int64(p.first) - int64(n)) })
+	i, exact := slices.BinarySearchFunc(parts, n, func(p part, n uint32) int { return int(int64(p.First) - int64(n)) })
 	if !exact {
 		i--
 	}
 	if i < 0 {
 		return nil, run.ErrNoRecord
 	}
-	q, err := r.RequestAt(run.Place{Part: parts[i].name, Row: int64(n - parts[i].first)})
+	q, err := r.RequestAt(run.Place{Part: parts[i].Name, Row: int64(n - parts[i].First)})
 	if err == nil && q.ID != uint64(v.id[row]) {
-		err = fmt.Errorf("%s is not what it was", parts[i].name)
+		err = fmt.Errorf("%s is not what it was", parts[i].Name)
 	}
 	return q, err
 }

@@ -2,48 +2,171 @@ package detail
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"plimsoll/internal/run"
+	"plimsoll/internal/stats"
 )
 
-// Open returns the Store of a run on disk. Timeline gives the rows of its timeline; nil
-// is for those in its folder. What could not be read is left out: a run whose process
-// was killed has what it wrote.
-func Open(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error]) (*Store, error) {
+// Option changes how Open works.
+type Option func(*opening)
+
+type opening struct{ progress func(share float64) }
+
+// Progress makes Open tell how much of the files it has made, 0 to 1, where it has to
+// make them; it may be called from no other goroutine than Open's.
+func Progress(f func(share float64)) Option { return func(o *opening) { o.progress = f } }
+
+// Open returns the Store of a run on disk. Where its files are missing, damaged or not
+// of the run as it is now they are made, which takes some 15 s a million requests.
+// Timeline gives the rows of its timeline; nil is for those in its folder. What could
+// not be read is left out: a run whose process was killed has what it wrote. Where the
+// folder cannot be written to, everything stays in memory. Close it after use.
+func Open(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options ...Option) (*Store, error) {
+	of, err := stampOf(r)
+	if err != nil {
+		return nil, fmt.Errorf("open detail: %w", err)
+	}
+	dir := filepath.Join(r.Dir(), folder)
+	if s, err := load(r, dir, of); err == nil {
+		return s, nil
+	}
+	s, err := build(r, timeline, options)
+	if err != nil {
+		return nil, fmt.Errorf("open detail: %w", err)
+	}
+	if err := s.write(dir, of); err != nil {
+		return s, nil //nolint:nilerr // it is all in memory, and will be made again
+	}
+	if s, err := load(r, dir, of); err == nil {
+		return s, nil
+	}
+	return s, nil
+}
+
+// Make writes the files of a run that has ended, so that Open finds them.
+func Make(r *run.Run) error {
+	of, err := stampOf(r)
+	if err != nil {
+		return fmt.Errorf("make detail: %w", err)
+	}
+	s, err := build(r, nil, nil)
+	if err == nil {
+		err = s.write(filepath.Join(r.Dir(), folder), of)
+	}
+	if err != nil {
+		return fmt.Errorf("make detail: %w", err)
+	}
+	return nil
+}
+
+// Close gives up what a store holds of files. It is not to be used any more.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.signals.file; f != nil && f.f != nil {
+		return f.f.Close()
+	}
+	return nil
+}
+
+// stampOf says what a run is now: all that its detail is made of.
+func stampOf(r *run.Run) (stamp, error) {
+	info := r.Info()
+	parts, err := r.Parts()
+	if err != nil {
+		return stamp{}, err
+	}
+	about := struct {
+		ID, State string
+		Records   int64
+		Input     *stats.Input
+		Step      int64
+		Parts     []run.PartState
+		Timeline  int64
+		Tail      []byte
+	}{ID: info.ID, State: string(info.State), Records: info.Records, Input: info.Input, Parts: parts}
+	if info.Alignment != nil {
+		about.Step = info.Alignment.StepNS
+	}
+	about.Timeline, about.Tail, err = r.TimelineState()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return stamp{}, err
+	}
+	b, err := json.Marshal(&about)
+	if err != nil {
+		return stamp{}, fmt.Errorf("look at run: %w", err)
+	}
+	return sha256.Sum256(b), nil
+}
+
+// load reads the files of a run.
+func load(r *run.Run, dir string, of stamp) (*Store, error) {
+	s := New(Meta{Dir: r.Dir()})
+	if err := s.readRequests(dir, of); err != nil {
+		return nil, err
+	}
+	if err := s.readSeries(dir, of); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// build makes the store of a run from its records and its timeline.
+func build(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options []Option) (*Store, error) {
+	var o opening
+	for _, f := range options {
+		f(&o)
+	}
 	if timeline == nil {
 		timeline = r.Timeline()
 	}
 	in, err := r.Input()
 	if err != nil {
-		return nil, fmt.Errorf("open detail: %w", err)
+		return nil, err
 	}
-	meta := Meta{Dir: r.Dir(), Input: in}
-	if a := r.Info().Alignment; a != nil {
-		meta.Step = a.StepNS
+	info := r.Info()
+	meta := Meta{Dir: r.Dir(), Input: in, Step: second}
+	if info.Alignment != nil && info.Alignment.StepNS > 0 {
+		meta.Step = info.Alignment.StepNS
 	}
 	s := New(meta)
 	var places []run.Place
 	for p, q := range r.Placed() {
+		if o.progress != nil && len(places)%4096 == 0 && info.Records > 0 {
+			o.progress(min(float64(len(places))/float64(info.Records), 1))
+		}
 		places = append(places, p)
-		s.AddRequest(q)
+		s.add(q)
 	}
 	for rows, err := range timeline {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open detail: %w", err)
+			return nil, err
 		}
 		s.addRows(rows)
 	}
 	s.finish(places)
 	return s, nil
+}
+
+// write writes the files into dir.
+func (s *Store) write(dir string, of stamp) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(s.writeRequests(dir, of), s.writeSeries(dir, of))
 }
 
 // finish makes the store that of a run that is over, whose records lie at places, in
@@ -52,14 +175,21 @@ func (s *Store) finish(places []run.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settle(math.MaxInt64)
+	for _, cells := range s.gaps {
+		for i, b := range cells {
+			if len(b) > 0 {
+				cells[i] = joined(&s.scratch, b)
+			}
+		}
+	}
 	if places != nil {
 		at := make([]uint32, len(places))
 		next := uint32(0)
 		for i, p := range places {
-			if n := len(s.parts); n == 0 || s.parts[n-1].name != p.Part {
+			if n := len(s.parts); n == 0 || s.parts[n-1].Name != p.Part {
 				s.parts = append(s.parts, part{p.Part, next})
 			}
-			at[i] = s.parts[len(s.parts)-1].first + uint32(p.Row)
+			at[i] = s.parts[len(s.parts)-1].First + uint32(p.Row)
 			next = at[i] + 1
 		}
 		s.cols.place = at

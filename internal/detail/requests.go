@@ -30,6 +30,9 @@ func (v *view) find(q *Query) (rows []int32, total int, err error) {
 	}
 	from, to := bounds(q.From, q.To)
 	first, last := v.rows(from, to)
+	if len(f) == 0 {
+		rows = make([]int32, 0, last-first)
+	}
 	for row := first; row < last; row++ {
 		if t := v.scheduled[row]; !v.sorted && (t < from || t >= to) {
 			continue

@@ -42,6 +42,9 @@ type Store struct {
 	// orders are the rows of an ended run that have a figure, ascending by it; made
 	// when they are first needed.
 	orders [numFigures][]uint32
+	// whole are the figures over all steady windows of an ended run, nil where they are
+	// not worked out.
+	whole *Figures
 	// longest is the longest time in ns from schedule to end, latest the last end.
 	longest, latest int64
 
@@ -49,6 +52,8 @@ type Store struct {
 	// cells have the output that came, and the gaps between tokens, by workload.
 	cells [][]cell
 	gaps  []gapCells
+	// coarse has for each of levels the same in cells of that length, of a run on disk.
+	coarse [][]gapCells
 	// tokens and events are those of requests whose tokens per event are known.
 	tokens, events int64
 	// unsettled are the gaps of requests that may not be filed by schedule yet.

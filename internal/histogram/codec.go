@@ -26,8 +26,8 @@ func (h *Histogram) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(h.Min()))
 	b = binary.AppendUvarint(b, uint64(h.max))
 	last := -1
-	for i, c := range h.counts {
-		if c > 0 {
+	for i := index(h.Min()); i <= index(h.max); i++ { // there is nothing beyond the extremes
+		if c := h.counts[i]; c > 0 {
 			b = binary.AppendUvarint(b, uint64(i-last))
 			b = binary.AppendUvarint(b, c)
 			last = i

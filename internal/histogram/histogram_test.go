@@ -296,6 +296,46 @@ func TestCodecRoundTrip(t *testing.T) {
 	})
 }
 
+func TestMergeBinaryIsMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := values().Draw(t, "a"), values().Draw(t, "b")
+		joint := binaryOf(of(a)) + binaryOf(of(b)) + "rest"
+		h := new(Histogram)
+		rest, err := h.MergeBinary([]byte(joint))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rest, err = h.MergeBinary(rest); err != nil || string(rest) != "rest" {
+			t.Fatalf("what follows is %q, error %v", rest, err)
+		}
+		if want := of(slices.Concat(a, b)); binaryOf(h) != binaryOf(want) {
+			t.Fatalf("got %v, want %v", h, want)
+		}
+	})
+}
+
+func FuzzMergeBinary(f *testing.F) {
+	for _, vs := range [][]int64{nil, {0}, {1, 1, 300}, {math.MaxInt64, math.MaxInt64}, {255, 256, 1 << 40}} {
+		f.Add([]byte(binaryOf(of(vs))))
+	}
+	f.Add([]byte{1, 5, 0, 9, 1, 3, 2, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h, other Histogram
+		rest, err := h.MergeBinary(b)
+		if err != nil {
+			return
+		}
+		if len(rest) >= len(b) {
+			t.Fatalf("%d bytes follow %d", len(rest), len(b))
+		}
+		// What Unmarshal takes is the same; Merge need not refuse all that it refuses.
+		if other.UnmarshalBinary(b[:len(b)-len(rest)]) == nil && binaryOf(&other) != binaryOf(&h) {
+			t.Fatalf("merged %v, unmarshalled %v", &h, &other)
+		}
+		h.AtRank(h.Count())
+	})
+}
+
 func FuzzUnmarshalBinary(f *testing.F) {
 	for _, vs := range [][]int64{nil, {0}, {1, 1, 300}, {math.MaxInt64, math.MaxInt64, math.MaxInt64}, {255, 256, 1 << 40}} {
 		f.Add([]byte(binaryOf(of(vs))))

@@ -24,6 +24,9 @@ const (
 	q999 quantile = 999
 )
 
+// quantiles are all of them.
+var quantiles = [...]quantile{q1, q5, q25, q50, q75, q90, q95, q99, q999}
+
 // judged are the percentiles that get an interval and a word on whether there
 // are enough requests, with their names in the file.
 var judged = [...]struct {

@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"slices"
+
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
 )
@@ -8,26 +10,69 @@ import (
 // What a reader needs that has the figures of requests in columns of its own and
 // wants those of a part of a run: the definitions of a summary, piece by piece.
 
-// Sorted are values in ascending order of which a distribution is wanted. The zero
-// value is empty.
-type Sorted struct{ s []sample }
-
-// Reset makes s empty, with room for n values.
-func (s *Sorted) Reset(n int) {
-	if cap(s.s) < n {
-		s.s = make([]sample, 0, n)
-	}
-	s.s = s.s[:0]
+// Ascending makes a distribution, without deviation and intervals, of values that come
+// in ascending order and of which it is known how many they are, without keeping them.
+type Ascending struct {
+	n, at int64
+	sum   float64
+	// next is the rank of the next value that is asked for, ranks those after it.
+	next  int64
+	ranks []int64
+	of    []float64
 }
 
-// Append adds v, which is not below those before.
-func (s *Sorted) Append(v float64) { s.s = append(s.s, sample{v: v}) }
+// NewAscending returns an Ascending of n values.
+func NewAscending(n int64) *Ascending {
+	a := &Ascending{n: n}
+	if n == 0 {
+		return a
+	}
+	a.ranks = append(a.ranks, 1, n)
+	for _, q := range quantiles {
+		a.ranks = append(a.ranks, q.rank(n))
+	}
+	slices.Sort(a.ranks)
+	a.ranks = slices.Compact(a.ranks)
+	a.next = a.ranks[0]
+	return a
+}
 
-// Len returns the number of values.
-func (s *Sorted) Len() int { return len(s.s) }
+// Add adds v, which is not below those before.
+func (a *Ascending) Add(v float64) {
+	a.sum += v
+	if a.at++; a.at == a.next {
+		a.keep(v)
+	}
+}
 
-// Dist returns their distribution with values divided by unit, without intervals.
-func (s *Sorted) Dist(unit float64) *Dist { return distOfSorted(s.s, unit, blocking{}) }
+func (a *Ascending) keep(v float64) {
+	a.of = append(a.of, v)
+	a.next = 0
+	if len(a.of) < len(a.ranks) {
+		a.next = a.ranks[len(a.of)]
+	}
+}
+
+// Dist returns the distribution with values divided by unit. All n values must have been
+// added.
+func (a *Ascending) Dist(unit float64) *Dist {
+	d := &Dist{Count: a.n}
+	if a.at != a.n {
+		panic("BUG: not as many values as were announced")
+	}
+	if a.n == 0 {
+		return d
+	}
+	at := func(rank int64) float64 {
+		i, _ := slices.BinarySearch(a.ranks, rank)
+		return a.of[i] / unit
+	}
+	d.Mean = known(a.sum / float64(a.n) / unit)
+	d.Min, d.Max = known(at(1)), known(at(a.n))
+	d.fill(func(q quantile) float64 { return at(q.rank(a.n)) })
+	d.judge(a.n)
+	return d
+}
 
 // DistOfHistogram returns the distribution of the values of h divided by unit, without
 // intervals; h may be nil.
