@@ -212,6 +212,7 @@ var osAllowed = map[string]string{
 	"twin":      "reads the configuration file of a model that the user names",
 	"play":      "test support: reads recorded inputs",
 	"conduct":   "host name, process identity and secrets from files for the run's record",
+	"detail":    "its files beside the run",
 	"report":    "writes the report where it is asked to",
 	"web":       "serves a folder of runs",
 	"cli":       "Env is where the rest of the house gets it from",

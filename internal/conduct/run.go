@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/internal/align"
 	"plimsoll/internal/clock"
+	"plimsoll/internal/detail"
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/live"
@@ -468,6 +469,12 @@ func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target
 			}
 		}),
 	)
+	if aligned != nil && out.Broken == nil {
+		// What the panel draws; where it cannot be made now the first opening makes it.
+		if saved, err := run.Open(w.Dir()); err == nil {
+			_ = detail.Make(saved)
+		}
+	}
 	return out, nil
 }
 
