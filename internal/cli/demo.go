@@ -22,19 +22,20 @@ const (
 	demoOutput = "lognormal:p50=120,p99=800"
 	demoSLO    = "ttft.p95=500ms,tpot.mean=20ms"
 	demoWarmup = 5 * time.Second
+	demoPanel  = "127.0.0.1:0"
 )
 
 type demoCmd struct {
 	Duration  time.Duration `name:"duration" default:"50s" placeholder:"D" help:"Length of the measured window."`
 	Out       string        `name:"out" default:"runs" placeholder:"DIR" help:"Folder of runs."`
 	Seed      uint64        `name:"seed" default:"1" placeholder:"N" help:"Equal seeds make equal questions at equal times."`
-	NoBrowser bool          `name:"no-browser" help:"Open no browser. There is no dashboard yet, so none is opened anyway."`
+	NoBrowser bool          `name:"no-browser" help:"Open no browser; the panel's address is printed."`
 	Quiet     bool          `name:"quiet" group:"output" help:"No progress."`
 	outputFlag
 }
 
 func (*demoCmd) Help() string {
-	return "The twin listens on a free port of this machine alone. Questions of mixed lengths arrive at random, about 5 a second; what is printed at the end is what \"plimsoll run\" prints for a real endpoint."
+	return "The twin listens on a free port of this machine alone. Questions of mixed lengths arrive at random, about 5 a second; what is printed at the end is what \"plimsoll run\" prints for a real endpoint. Meanwhile a panel shows it in the browser, and stays until Ctrl-C where a person watches."
 }
 
 func (*demoCmd) Examples() []string {
@@ -76,7 +77,10 @@ func (c *demoCmd) Run(a *app) error {
 		_, _ = fmt.Fprintf(a.env.Stderr, "a simulated %s on one %s at %s, %s questions a second for %s\n",
 			demoModel, demoGPU, url, demoRate, c.Duration)
 	}
-	err = a.measure(s, c.Output, c.Quiet)
+	// Who reads its output from a pipe, or is a machine that tests, waits for its end.
+	_, ci := a.env.lookup("CI")
+	person := a.env.StdoutTTY && !ci
+	err = a.measure(s, c.Output, showing{quiet: c.Quiet, serve: demoPanel, browse: person && !c.NoBrowser, stay: person})
 	code, ok := err.(exitCode) //nolint:errorlint // measure returns it bare
 	if !ok {
 		return err

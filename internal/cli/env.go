@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -35,6 +37,9 @@ type Env struct {
 	// Interrupts carries one value each time the user asks to stop (Ctrl-C).
 	// Nil means never.
 	Interrupts <-chan os.Signal
+	// Browse opens a page in the user's browser and does not wait for it; nil where
+	// there is none.
+	Browse func(url string) error
 
 	// ended is closed at the first interrupt; nil means never.
 	ended <-chan struct{}
@@ -56,6 +61,30 @@ func Process() *Env {
 		StdoutTTY:  isTerminal(os.Stdout),
 		StderrTTY:  isTerminal(os.Stderr),
 		Interrupts: ch,
+		Browse:     browser(),
+	}
+}
+
+// browser returns how a page is opened in the user's browser, nil where nobody sees
+// one.
+func browser() func(url string) error {
+	program := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		program = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return nil
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil
+	}
+	return func(url string) error {
+		cmd := exec.Command(path, url)
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		return cmd.Process.Release() // it may stay longer than this program
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/live"
 	"plimsoll/internal/load"
 	"plimsoll/internal/probe"
 	"plimsoll/internal/report"
@@ -16,9 +18,59 @@ import (
 	"plimsoll/internal/stats"
 )
 
-// measure carries out one run and prints its report.
-func (a *app) measure(s *scenario.Scenario, output string, quiet bool) error {
-	res, err := a.conduct(s, quiet)
+// showing says how a run is shown while it goes on, beside its progress.
+type showing struct {
+	quiet bool
+	// block draws the state of the run below the progress, on a terminal.
+	block bool
+	// serve is the address of a panel, "" for none; browse opens it in a browser. With
+	// stay it is there until the user interrupts.
+	serve        string
+	browse, stay bool
+}
+
+// measure carries out one run, prints its report, and returns its exit code as an
+// error.
+func (a *app) measure(s *scenario.Scenario, output string, show showing) error {
+	if show.serve == "" {
+		return a.measureOn(s, output, show, nil)
+	}
+	srv, l, u, err := a.panel(s.Data.Out, show.serve, &serveFlags{})
+	if err != nil {
+		return err
+	}
+	// The panel goes on while what is in flight ends, so that it has a life of its own.
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, l) }()
+	defer func() {
+		cancel()
+		<-served
+		_ = srv.Close(a.hard) // it is over, and its runs were told
+	}()
+	_, _ = fmt.Fprintf(a.env.Stderr, "panel at %s\n", u)
+	if show.browse && a.env.Browse != nil {
+		if err := a.env.Browse(u); err != nil {
+			_, _ = fmt.Fprintf(a.env.Stderr, "no browser could be opened: %s\n", report.Printable(err.Error()))
+		}
+	}
+	w := live.New()
+	srv.Watch(w)
+	err = a.measureOn(s, output, show, w)
+	if show.stay && a.ctx.Err() == nil && w.ID() != "" {
+		_, _ = fmt.Fprintf(a.env.Stderr, "the panel stays at %s until Ctrl-C\n", u)
+		select {
+		case <-a.ctx.Done():
+		case err := <-served:
+			served <- err
+		}
+	}
+	return err
+}
+
+// measureOn is measure with the watch of a panel, nil for none.
+func (a *app) measureOn(s *scenario.Scenario, output string, show showing, w *live.Watch) error {
+	res, err := a.conduct(s, show, w)
 	if err != nil {
 		return err
 	}
@@ -75,18 +127,30 @@ func (a *app) printSummary(s *stats.Summary, fitted *run.Probe) error {
 	return err
 }
 
-// conduct carries out one run, with its progress on standard error.
-func (a *app) conduct(s *scenario.Scenario, quiet bool) (*conduct.Result, error) {
-	p := newProgress(a.env, quiet)
+// conduct carries out one run, with its progress on standard error; w, when not
+// nil, is told of it too.
+func (a *app) conduct(s *scenario.Scenario, show showing, w *live.Watch) (*conduct.Result, error) {
+	p := newProgress(a.env, show.quiet)
+	watching, enough := context.WithCancel(context.Background())
+	var watched sync.WaitGroup
+	if show.block && p.tty && !p.quiet {
+		if w == nil {
+			w = live.New()
+		}
+		p.status = newStatus()
+		watched.Go(func() { p.watch(watching, w.Reader(0)) })
+	}
 	cfg := &conduct.Config{
 		Scenario: s, Root: a.env.path(s.Data.Out), Version: buildInfo().Version,
 		LookupEnv: a.env.lookup, ReadFile: a.env.readFile, Dir: a.env.path("."),
-		Stop: a.ctx.Done(), Progress: p.show,
+		Stop: a.ctx.Done(), Progress: p.show, Watch: w,
 	}
 	if steering := probe.NewSteering(s); steering != nil {
 		cfg.Steer = func() conduct.Steering { return steering }
 	}
 	res, err := conduct.Run(a.hard, cfg)
+	enough()
+	watched.Wait()
 	p.close()
 	switch {
 	case err == nil:

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/live"
 	"plimsoll/internal/record"
 	"plimsoll/internal/report"
 )
@@ -25,11 +28,16 @@ type progress struct {
 	tty, quiet bool
 
 	mu       sync.Mutex
-	drawn    bool // a line stands on the terminal
+	drawn    int  // how many lines stand on the terminal
 	stopping bool // the user has been told
 	said     time.Duration
 	// after tells, when the load is over, what still takes time.
 	after *time.Timer
+	// status is what stands below the line with --live, nil without; line is the last
+	// line of progress.
+	status *status
+	line   string
+	over   bool // nothing is drawn any more
 }
 
 // workingAfter is how long the figures may take before that is said.
@@ -58,8 +66,8 @@ func (p *progress) show(c conduct.Progress) {
 	line := report.Cut(report.Printable(progressLine(&c)), report.Width-1)
 	switch {
 	case p.tty:
-		_, _ = io.WriteString(p.w, "\r\x1b[K"+line)
-		p.drawn = true
+		p.line = line
+		p.draw()
 	case c.Over, c.Elapsed-p.said >= plainInterval:
 		p.said = c.Elapsed
 		_, _ = io.WriteString(p.w, line+"\n")
@@ -74,13 +82,75 @@ func (p *progress) working() {
 		return // closed
 	}
 	p.clear()
+	p.over = true
 	_, _ = io.WriteString(p.w, "working out the figures\n")
 }
 
+// draw writes what stands on the terminal anew, in one piece so that it does not
+// flicker.
+func (p *progress) draw() {
+	var b strings.Builder
+	p.top(&b)
+	b.WriteString("\r\x1b[K" + p.line)
+	p.drawn = 1
+	if p.status != nil {
+		for _, l := range p.status.lines() {
+			b.WriteString("\n\x1b[K" + report.Printable(l))
+			p.drawn++
+		}
+	}
+	_, _ = io.WriteString(p.w, b.String())
+}
+
+// top goes to the first of the lines that stand there.
+func (p *progress) top(b *strings.Builder) {
+	if p.drawn > 1 {
+		fmt.Fprintf(b, "\x1b[%dA", p.drawn-1)
+	}
+}
+
+// watch shows the snapshots of a run below the line of progress until the run has
+// ended or ctx has.
+func (p *progress) watch(ctx context.Context, r *live.Reader) {
+	for {
+		x, err := r.Next(ctx)
+		if errors.Is(err, live.ErrResync) {
+			continue // what is shown is of the newest anyway
+		}
+		if err != nil {
+			return
+		}
+		p.snapshot(x)
+	}
+}
+
+func (p *progress) snapshot(x *live.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line == "" || p.over {
+		p.status.add(x)
+		return
+	}
+	for i := range x.Marks {
+		if text := tellMark(&x.Marks[i]); text != "" {
+			p.clear()
+			_, _ = io.WriteString(p.w, report.Cut(report.Printable(text), report.Width-1)+"\n")
+		}
+	}
+	p.status.add(x)
+	p.draw()
+}
+
 func (p *progress) clear() {
-	if p.drawn {
-		_, _ = io.WriteString(p.w, "\r\x1b[K")
-		p.drawn = false
+	if p.drawn > 0 {
+		var b strings.Builder
+		p.top(&b)
+		b.WriteString("\r\x1b[K")
+		if p.drawn > 1 {
+			b.WriteString("\x1b[J") // and all that is below
+		}
+		_, _ = io.WriteString(p.w, b.String())
+		p.drawn = 0
 	}
 }
 
@@ -93,6 +163,7 @@ func (p *progress) close() {
 		p.after = nil
 	}
 	p.clear()
+	p.over = true
 }
 
 const barWidth = 10

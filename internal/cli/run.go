@@ -179,8 +179,10 @@ func (a *app) stageFiles(sets []scenario.Setting) error {
 type runCmd struct {
 	Scenario string `arg:"" optional:"" help:"A scenario file (YAML); - is standard input. Flags win over the file."`
 	scenarioFlags
-	DryRun bool `name:"dry-run" group:"guards" help:"Print the plan: every field with where it came from, requests, tokens, bytes, duration. Sends nothing."`
-	Quiet  bool `name:"quiet" group:"output" help:"No progress."`
+	DryRun bool   `name:"dry-run" group:"guards" help:"Print the plan: every field with where it came from, requests, tokens, bytes, duration. Sends nothing."`
+	Quiet  bool   `name:"quiet" group:"output" help:"No progress."`
+	Live   bool   `name:"live" group:"output" help:"On a terminal, more than a line of progress: latencies, tokens, the servers and this client, once a second."`
+	Serve  string `name:"serve" placeholder:"ADDR" group:"output" help:"Show the run in a panel at this address while it goes on, as 127.0.0.1:8315; it stays there afterwards until Ctrl-C."`
 	outputFlag
 }
 
@@ -198,6 +200,7 @@ func (*runCmd) Examples() []string {
 		"plimsoll run chat.yaml --set load.users=16 --dry-run",
 		"plimsoll run --url http://127.0.0.1:8000 --trace conversation.jsonl --speed 2",
 		"plimsoll run --url http://127.0.0.1:8000 --workload kv/capacity",
+		"plimsoll run chat.yaml --serve 127.0.0.1:8315",
 	}
 }
 
@@ -224,7 +227,7 @@ func (c *runCmd) Run(a *app, kctx *kong.Context) error {
 		}
 		return a.printPlan(plan)
 	}
-	return a.measure(s, c.Output, c.Quiet)
+	return a.measure(s, c.Output, showing{quiet: c.Quiet, block: c.Live, serve: c.Serve, stay: true})
 }
 
 func (a *app) printPlan(p *conduct.Plan) error {

@@ -27,10 +27,14 @@ func (k *keeper) showTo(canary *stream.Canary, scenario string) {
 		return
 	}
 	s := k.scenario
+	tags := s.Tags
+	if tags == nil {
+		tags = map[string]string{}
+	}
 	r := live.Run{
 		Row: detail.RunRow{
 			ID: k.writer.ID(), Name: s.Name, Started: k.clock.Start().UTC().Format(time.RFC3339), Model: s.Target.Model,
-			Target: k.target.URL, Tags: s.Tags, Load: describe(k.plan),
+			Target: k.target.URL, Tags: tags, Load: describe(k.plan),
 		},
 		Dir: k.writer.Dir(), Scenario: scenario, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input,
 		Health: func() live.Health {

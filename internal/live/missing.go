@@ -34,7 +34,7 @@ var lanes = []struct {
 	},
 	{
 		"network", signal.Network,
-		[]signal.ID{signal.NetTx, signal.NetRx},
+		[]signal.ID{signal.NetTx}, // links between accelerators speak for themselves alone
 		"no exporter of the servers' network was found", "start node_exporter on the servers (port 9100), or name its page: --telemetry auto,http://HOST:9100/metrics",
 	},
 	{
@@ -131,6 +131,8 @@ func Missing(infos []telemetry.SourceInfo) []detail.Missing {
 			} else if d.Kind == signal.Ratio && signals[d.Part] != nil && signals[d.Part].known {
 				first := signals[d.Part].first
 				m.Why, m.Fix = first.Source+": "+first.Why, first.Enable
+			} else if l.group == signal.Network || l.group == signal.Host {
+				m.Why, m.Fix = l.why, l.fix // others than those who speak would state it
 			}
 			out = append(out, m)
 		}

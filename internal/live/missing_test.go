@@ -92,6 +92,12 @@ func TestMissing(t *testing.T) {
 	want["accelerator sm_active"] = "add DCGM_FI_PROF_SM_ACTIVE to the exporter's csv"
 	want["accelerator tensor_active"], want["accelerator dram_active"] = "profiling fields need", "profiling fields need"
 	f("profiling is off", []telemetry.SourceInfo{engine, gpu}, want)
+	links := page(t, 2, "a:9400", gpuPage+"# TYPE DCGM_FI_PROF_NVLINK_TX_BYTES gauge\nDCGM_FI_PROF_NVLINK_TX_BYTES{gpu=\"0\",UUID=\"GPU-1\",Hostname=\"h\"} 5\n")
+	delete(want, "network")
+	want["network net_tx"] = "start node_exporter"
+	f("links of accelerators alone", []telemetry.SourceInfo{engine, links}, want)
+	delete(want, "network net_tx")
+	want["network"] = "start node_exporter"
 	// One device of several with the fields is enough for a lane.
 	delete(want, "accelerator sm_active")
 	f("profiling is off on one", []telemetry.SourceInfo{engine, gpu, page(t, 2, "b:9400", profPage)}, want)

@@ -2,7 +2,10 @@ package live
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/histogram"
@@ -102,23 +105,63 @@ func (s *stretch) look(now int64, yes, no bool) (changed bool, at int64) {
 // limit is one limit and what it is held against.
 type limit struct {
 	scenario.Limit
-	name   string // of the figure
-	recent recent
+	name string // of the figure
+	// workload names the one whose requests it is about, "" for all; first and later
+	// say that it is about those of first turns, and of the others.
+	workload     string
+	first, later bool
+	// retrieval says that the figure counts from the beginning of the search.
+	retrieval bool
+	recent    recent
 	stretch
 	mark int // index of its mark while it is on
 }
 
-// newLimit readies a limit of a run that is driven by a rate or not.
-func newLimit(l scenario.Limit, rateDriven bool) *limit {
-	name := l.Metric
-	if rateDriven && (name == "ttft" || name == "e2e") {
-		name += "_from_schedule" // docs/metrics.md: what the user of an open system waits
+// newLimits readies the limits that a run is judged by.
+func newLimits(in *stats.Input) []*limit {
+	var out []*limit
+	add := func(list []scenario.Limit, of limit) {
+		for _, l := range list {
+			n := of
+			n.Limit, n.name = l, l.Metric
+			if in.RateDriven && (n.name == "ttft" || n.name == "e2e") {
+				n.name += "_from_schedule" // docs/metrics.md: what the user of an open system waits
+			}
+			n.retrieval = of.retrieval && l.Metric == "ttft"
+			out = append(out, &n)
+		}
 	}
-	return &limit{Limit: l, name: name}
+	add(in.Limits, limit{})
+	if !in.WorkloadsCount {
+		return out
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Workloads)) {
+		w := in.Workloads[name]
+		add(w.First, limit{workload: name, first: true, retrieval: w.WithRetrieval})
+		add(w.Later, limit{workload: name, later: true, retrieval: w.WithRetrieval})
+		add(w.All, limit{workload: name, retrieval: w.WithRetrieval})
+	}
+	return out
+}
+
+// about says whether a limit is about a request.
+func (l *limit) about(r *record.Request) bool {
+	return (l.workload == "" || l.workload == r.Workload) && !(l.first && r.Turn > 0) && !(l.later && r.Turn == 0)
 }
 
 // value returns the figure of a request in ns, for itl its mean.
 func (l *limit) value(r *record.Request) (int64, bool) {
+	v, ok := l.figure(r)
+	if search, has := stats.Retrieval(r); ok && l.retrieval {
+		if !has {
+			return 0, false
+		}
+		v += search
+	}
+	return v, ok
+}
+
+func (l *limit) figure(r *record.Request) (int64, bool) {
 	switch l.name {
 	case "ttft":
 		return stats.TTFT(r)
@@ -148,6 +191,9 @@ func (l *limit) value(r *record.Request) (int64, bool) {
 // add takes a request that ended, and says whether it kept the limit. Those of the
 // steady window are held against it together.
 func (l *limit) add(r *record.Request) bool {
+	if !l.about(r) {
+		return true
+	}
 	v, ok := l.value(r)
 	steady := r.Phase == record.Steady
 	switch r.Status {
@@ -180,24 +226,45 @@ func (l *limit) look(now int64) (changed bool, at int64, value float64) {
 	return changed, at, value
 }
 
+// what names what is limited.
+func (l *limit) what() string {
+	return l.Metric + " " + l.Stat + l.of()
+}
+
+// of says which requests a limit is about, "" for all.
+func (l *limit) of() string {
+	s := ""
+	switch {
+	case l.first:
+		s += " of first turns"
+	case l.later:
+		s += " of later turns"
+	}
+	if l.workload != "" {
+		s += " of " + l.workload
+	}
+	return s
+}
+
 // over says what is over the limit.
 func (l *limit) over(value float64) string {
 	what := "infinite, for requests failed"
 	if !math.IsInf(value, 1) {
 		what = figure(value/1e6) + " ms"
 	}
-	return fmt.Sprintf("%s %s is over %s: %s", l.Metric, l.Stat, l.Value, what)
+	return fmt.Sprintf("%s is over %s: %s", l.what(), l.Value, what)
 }
 
 // slo says it for people and for the panel.
 func (l *limit) slo() detail.SLO {
-	return detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: fmt.Sprintf("%s %s <= %s", l.name, l.Stat, l.Value)}
+	return detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.Limit.String() + l.of()}
 }
 
-// figure writes a number with three digits.
+// figure writes a number with three significant digits, whole parts kept whole.
 func figure(v float64) string {
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
+	digits := 0
+	if a := math.Abs(v); a > 0 && a < 100 {
+		digits = min(2-int(math.Floor(math.Log10(a))), 6)
 	}
-	return fmt.Sprintf("%.3g", v)
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }

@@ -211,9 +211,7 @@ func (w *Watch) Begin(r Run) {
 	w.run = r
 	w.store = detail.New(detail.Meta{Dir: r.Dir, Input: r.Input, Workloads: r.Workloads})
 	w.running = align.NewRunning(r.Start, int64(r.Every), second)
-	for _, l := range r.Input.Limits {
-		w.limits = append(w.limits, newLimit(l, r.Input.RateDriven))
-	}
+	w.limits = newLimits(&r.Input)
 	r.Live.TakeFirsts(nil) // from now on they are kept
 	w.look.before = []past{{at: r.Now()}}
 	w.doc.begin(w)

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// screenful collects what a command prints while others read it.
+type screenful struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *screenful) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screenful) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// command is one that runs in this process.
+type command struct {
+	t          *testing.T
+	out, err   screenful
+	interrupts chan os.Signal
+	code       chan int
+	browsed    chan string
+}
+
+// start starts a command in a folder of its own; change may alter its world.
+func start(t *testing.T, change func(*Env), args ...string) *command {
+	t.Helper()
+	c := &command{t: t, interrupts: make(chan os.Signal, 2), code: make(chan int, 1), browsed: make(chan string, 1)}
+	e := &Env{
+		Args: args, Dir: t.TempDir(), Stdout: &c.out, Stderr: &c.err, Interrupts: c.interrupts,
+		LookupEnv: func(string) (string, bool) { return "", false },
+		Browse:    func(url string) error { c.browsed <- url; return nil },
+	}
+	if change != nil {
+		change(e)
+	}
+	go func() { c.code <- Main(e) }()
+	return c
+}
+
+// until waits for a pattern on standard error and returns its first group.
+func (c *command) until(pattern string) string {
+	c.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond) // real time: sockets are in use
+		if m := re.FindStringSubmatch(c.err.String()); m != nil {
+			return m[len(m)-1]
+		}
+	}
+	c.t.Fatalf("no %q within 30 s: %s", pattern, c.err.String())
+	return ""
+}
+
+// end waits for its exit code.
+func (c *command) end() int {
+	c.t.Helper()
+	select {
+	case code := <-c.code:
+		return code
+	case <-time.After(60 * time.Second):
+		c.t.Fatalf("it does not end: %s", c.err.String())
+		return -1
+	}
+}
+
+// TestRunServes: the panel shows the run while it goes on and stays until Ctrl-C, and the exit
+// code is that of the run.
+func TestRunServes(t *testing.T) {
+	url, stop := serve("chat")
+	defer stop()
+	// Whatever the machine does, the run misses this limit.
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "2s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
+	panel := c.until(`panel at (http://127\.0\.0\.1:\d+/)`)
+	runs := func() (out struct {
+		Runs []struct {
+			ID   string
+			Live bool
+		}
+	},
+	) {
+		r, err := http.Get(panel + "api/runs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &out); err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+		return out
+	}
+	var id string
+	for deadline := time.Now().Add(10 * time.Second); id == "" && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond) // real time: sockets are in use
+		if l := runs().Runs; len(l) == 1 && l[0].Live {
+			id = l[0].ID
+		}
+	}
+	if id == "" {
+		t.Fatal("the run was not shown as live")
+	}
+	// Its events come to an end with it.
+	r, err := http.Get(panel + "api/runs/" + id + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	events, err := io.ReadAll(r.Body)
+	if err != nil || !strings.Contains(string(events), "event: snapshot\ndata: {") || !strings.HasSuffix(string(events), "event: end\ndata: {}\n\n") {
+		t.Errorf("events are %.200s ... (%v)", events, err)
+	}
+	c.until(`the panel stays at (http://127\.0\.0\.1:\d+/) until Ctrl-C`)
+	if !strings.Contains(c.out.String(), "kept in ") {
+		t.Errorf("no report before: %s", c.out.String())
+	}
+	if l := runs().Runs; len(l) != 1 || l[0].Live {
+		t.Errorf("afterwards the runs are %+v", l)
+	}
+	c.interrupts <- os.Interrupt
+	if code := c.end(); code != exitMissed && code != exitInvalid { // 4: a machine too busy for a verdict
+		t.Errorf("exit code %d, want that of the run, 3\n%s", code, c.err.String())
+	}
+	if _, err := http.Get(panel); err == nil {
+		t.Error("the panel is still there")
+	}
+}
+
+// TestInterruptedRunDoesNotStay: who has stopped a run by Ctrl-C is not asked to do it again.
+func TestInterruptedRunDoesNotStay(t *testing.T) {
+	url, stop := serve("chat")
+	defer stop()
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "1h", "--serve", "127.0.0.1:0", "--telemetry", "none")
+	c.until(`panel at (http\S+)`)
+	time.Sleep(300 * time.Millisecond) // real time: sockets are in use; something is measured, on most machines
+	c.interrupts <- os.Interrupt
+	if code := c.end(); code != exitInterrupted {
+		t.Errorf("exit code %d\n%s", code, c.err.String())
+	}
+	if strings.Contains(c.err.String(), "stays") {
+		t.Error(c.err.String())
+	}
+}
+
+// TestServeNowhere: an address that cannot be listened on is told before anything is sent.
+func TestServeNowhere(t *testing.T) {
+	c := start(t, nil, "run", "--url", "http://127.0.0.1:1", "--users", "1", "--serve", "nowhere")
+	if code := c.end(); code != exitUsage || !strings.Contains(c.err.String(), "listen on nowhere") {
+		t.Errorf("exit code %d: %s", code, c.err.String())
+	}
+}
+
+// TestDemoShowsItself: a person sees the panel in the browser and ends it, everybody else waits for
+// the end alone.
+func TestDemoShowsItself(t *testing.T) {
+	f := func(person bool, change func(*Env), args ...string) {
+		t.Helper()
+		c := start(t, change, append([]string{"demo", "--duration", "500ms", "--quiet"}, args...)...)
+		panel := c.until(`panel at (http\S+)`)
+		if person {
+			c.until(`(stays) at http`)
+			c.interrupts <- os.Interrupt
+		}
+		if code := c.end(); code != exitDone && code != exitInvalid {
+			t.Errorf("exit code %d\n%s", code, c.err.String())
+		}
+		browse := person && len(args) == 0
+		select {
+		case got := <-c.browsed:
+			if !browse || got != panel {
+				t.Errorf("%q was opened, the panel is at %q", got, panel)
+			}
+		default:
+			if browse {
+				t.Error("no browser was opened")
+			}
+		}
+		if !person && strings.Contains(c.err.String(), "stays") {
+			t.Errorf("nobody watches, and it stays: %s", c.err.String())
+		}
+	}
+	terminal := func(e *Env) { e.StdoutTTY = true }
+	f(true, terminal)
+	f(true, terminal, "--no-browser")
+	f(false, nil)
+	f(false, func(e *Env) {
+		e.StdoutTTY = true
+		e.LookupEnv = func(name string) (string, bool) { return "true", name == "CI" }
+	})
+}
