@@ -3,6 +3,8 @@ package conduct
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
@@ -144,6 +146,11 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil}
 		if len(s.Load.Stages) > 0 {
 			ps.Shape = stagesText(s.Load.Stages)
+		}
+		for _, stream := range st.Streams {
+			if !slices.Contains(strings.Split(ps.Arrival, " and "), stream.Arrival) {
+				ps.Arrival = strings.TrimPrefix(ps.Arrival+" and "+stream.Arrival, " and ")
+			}
 		}
 		if st.Duration > 0 || st.Rate > 0 {
 			length := window(&st).Seconds()

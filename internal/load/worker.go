@@ -90,6 +90,10 @@ func (w *worker) begin(s *step, a *workload.Action, user uint32, phase record.Ph
 	if !a.Request.Guessed {
 		r.AskedPrompt = int32(a.Request.PromptTokens())
 	}
+	r.AskedText = int32(a.Request.TextTokens())
+	if a.Lost {
+		r.Flags |= record.AfterFailure
+	}
 	w.choices = max(a.Request.Choices, 1)
 	r.AskedOutput = int32(a.Request.MaxTokens)
 	r.AskedExact = a.Request.Exact || w.run.cfg.Options.IgnoreEOS

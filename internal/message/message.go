@@ -150,8 +150,8 @@ type Request struct {
 	// is sent as it is but for what the run says of model and stream; Parts then only
 	// say how long its prompt is.
 	Body string
-	// Guessed says that the length of the prompt is an estimate of given text: nobody
-	// asked for it.
+	// Guessed says that the length of the prompt is an estimate, of given text or of
+	// what a model makes of media: nobody asked for it.
 	Guessed bool
 	// MaxTokens is the limit on output tokens; 0 leaves it to the server.
 	MaxTokens int
@@ -180,6 +180,23 @@ type Request struct {
 	// of later requests, 0 when it will not, or not as it was. Who simulates a
 	// server knows by it that its cache holds that part's beginning already.
 	Answer uint64
+}
+
+// TextTokens returns what of PromptTokens is text where there are media beside it,
+// and 0 where there are none.
+func (r *Request) TextTokens() int {
+	n, media := 0, false
+	for i := range r.Parts {
+		if r.Parts[i].Media != nil {
+			media = true
+			continue
+		}
+		n += r.Parts[i].Tokens
+	}
+	if !media {
+		return 0
+	}
+	return n
 }
 
 // PromptTokens returns the asked prompt length in tokens, the sum over parts,

@@ -107,11 +107,14 @@ const (
 	MoreEventsThanTokens
 	// ShortOutput: fewer tokens than asked for exactly.
 	ShortOutput
+	// AfterFailure: an earlier request of the session failed, and what it asked is
+	// not in the history.
+	AfterFailure
 )
 
 var flagNames = [...]string{
 	"early_response", "no_done", "no_finish_reason", "multi_token_events", "buffered_stream",
-	"not_streamed", "no_output", "wall_clock_step", "more_events_than_tokens", "short_output",
+	"not_streamed", "no_output", "wall_clock_step", "more_events_than_tokens", "short_output", "after_failure",
 }
 
 // Names returns the names of the set flags, nil when there are none.

@@ -108,7 +108,11 @@ type Request struct {
 	// AskedPrompt and AskedOutput are the token counts that the workload wanted,
 	// 0 when it did not say. AskedExact: exactly AskedOutput was asked for.
 	AskedPrompt, AskedOutput int32
-	AskedExact               bool
+	// AskedText is the length of the prompt's text in tokens where it has images or
+	// sounds beside it, 0 where it has none: what the server counts beyond it is
+	// theirs.
+	AskedText  int32
+	AskedExact bool
 	// Token counts; Unknown where nobody reported them. Output includes
 	// Reasoning. TokenizerOutput is the tokenizer's count of the joined text
 	// where a tokenizer was at hand, kept beside the server's.

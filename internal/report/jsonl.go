@@ -72,9 +72,14 @@ type Row struct {
 	PromptRate        *float64 `json:"prompt_rate"`
 	TokenRate         *float64 `json:"token_rate"`
 
-	AskedPrompt     *int32 `json:"asked_prompt_tokens"`
-	AskedOutput     *int32 `json:"asked_output_tokens"`
-	PromptTokens    *int32 `json:"prompt_tokens"`
+	AskedPrompt  *int32 `json:"asked_prompt_tokens"`
+	AskedOutput  *int32 `json:"asked_output_tokens"`
+	PromptTokens *int32 `json:"prompt_tokens"`
+	// Of prompts with images or sounds alone: what was asked for as text, and what the
+	// server counted beyond it.
+	TextTokens  *int32 `json:"text_tokens,omitempty"`
+	MediaTokens *int32 `json:"media_tokens,omitempty"`
+
 	CachedTokens    *int32 `json:"cached_tokens"`
 	OutputTokens    *int32 `json:"output_tokens"`
 	ReasoningTokens *int32 `json:"reasoning_tokens"`
@@ -157,6 +162,12 @@ func NewRow(r *record.Request) *Row {
 	}
 	if r.AskedPrompt > 0 {
 		row.AskedPrompt = new(r.AskedPrompt)
+	}
+	if r.AskedText > 0 {
+		row.TextTokens = new(r.AskedText)
+	}
+	if n, ok := stats.MediaTokens(r); ok {
+		row.MediaTokens = &n
 	}
 	if r.AskedOutput > 0 {
 		row.AskedOutput = new(r.AskedOutput)

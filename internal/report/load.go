@@ -51,10 +51,16 @@ func workloadsText(l *scenario.Load) string {
 		text := w.Workload + " " + Count(w.Users) + " users"
 		if w.Rate > 0 {
 			text = w.Workload + " " + Figure(w.Rate) + " requests/s"
-			for _, s := range []string{w.Arrival, w.Shape.String()} {
-				if s != "" {
-					text += " " + s
-				}
+			arrival, how := w.Arrival, w.Shape
+			if arrival == "" {
+				arrival = l.Arrival
+			}
+			if how == (scenario.Shape{}) {
+				how = l.Shape
+			}
+			text += " " + arrival
+			if how.Kind != "" {
+				text += " " + how.String()
 			}
 		}
 		all = append(all, text)

@@ -59,6 +59,7 @@ type row struct {
 
 	AskedPrompt     int32  `parquet:"asked_prompt_tokens,optional"`
 	AskedOutput     int32  `parquet:"asked_output_tokens,optional"`
+	AskedText       int32  `parquet:"asked_text_tokens,optional"`
 	AskedExact      bool   `parquet:"asked_exact"`
 	Prompt          *int32 `parquet:"prompt_tokens"`
 	Cached          *int32 `parquet:"cached_tokens"`
@@ -238,6 +239,7 @@ func columns() []column {
 
 		int32s("asked_prompt_tokens", func(r *request) *int32 { return &r.AskedPrompt }),
 		int32s("asked_output_tokens", func(r *request) *int32 { return &r.AskedOutput }),
+		int32s("asked_text_tokens", func(r *request) *int32 { return &r.AskedText }),
 		bools("asked_exact", func(r *request) *bool { return &r.AskedExact }),
 		int32s("prompt_tokens", func(r *request) *int32 { return &r.Prompt }),
 		int32s("cached_tokens", func(r *request) *int32 { return &r.Cached }),
@@ -353,7 +355,7 @@ func (w *row) fill(r *record.Request, t *timeline, flags string) {
 		Status: r.Status.String(), ErrorKind: r.Error.String(), HTTPStatus: uint32(r.HTTPStatus), Finish: r.Finish,
 		Message: r.Message, Flags: flags, Resends: uint32(r.Resends), Reused: r.Reused,
 
-		AskedPrompt: r.AskedPrompt, AskedOutput: r.AskedOutput, AskedExact: r.AskedExact,
+		AskedPrompt: r.AskedPrompt, AskedOutput: r.AskedOutput, AskedText: r.AskedText, AskedExact: r.AskedExact,
 		Prompt: count(&r.Prompt), Cached: count(&r.Cached), Output: count(&r.Output), Reasoning: count(&r.Reasoning),
 		TokenizerOutput: count(&r.TokenizerOutput), TokenSource: r.Source.String(), StreamedTokens: count(&r.StreamedTokens),
 		FirstEvent: count(&r.FirstEventTokens), TPOTBasis: r.Basis.String(),

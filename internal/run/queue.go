@@ -79,7 +79,7 @@ func appendRequest(b []byte, r *record.Request) []byte {
 	e.point(r.ReadLagMean, 0)
 	e.point(r.ReadLagMax, 0)
 	for _, v := range []int32{
-		r.AskedPrompt, r.AskedOutput, r.Prompt, r.Cached, r.Output, r.Reasoning, r.TokenizerOutput,
+		r.AskedPrompt, r.AskedOutput, r.AskedText, r.Prompt, r.Cached, r.Output, r.Reasoning, r.TokenizerOutput,
 		r.StreamedTokens, r.FirstEventTokens,
 	} {
 		e.int(int64(v))
@@ -312,7 +312,7 @@ func (d *decoder) request(r *record.Request) {
 	r.CapWait = d.int()
 	r.ReadLagMean, r.ReadLagMax = d.point(0), d.point(0)
 	for _, p := range []*int32{
-		&r.AskedPrompt, &r.AskedOutput, &r.Prompt, &r.Cached, &r.Output, &r.Reasoning, &r.TokenizerOutput,
+		&r.AskedPrompt, &r.AskedOutput, &r.AskedText, &r.Prompt, &r.Cached, &r.Output, &r.Reasoning, &r.TokenizerOutput,
 		&r.StreamedTokens, &r.FirstEventTokens,
 	} {
 		*p = int32(d.int())

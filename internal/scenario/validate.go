@@ -405,6 +405,10 @@ func (v *validator) workloads(l *Load) {
 		v.fail("load.workloads", fmt.Sprintf("want 1 to %d workloads", maxStreams), fmt.Sprint(n))
 		return
 	}
+	if what := v.s.Users.Replayed(); what != "" {
+		v.fail("load.workloads", "what is replayed is all there is to send: remove it, or the file that is replayed", strictyaml.Quote(what))
+		return
+	}
 	seen := map[string]bool{}
 	all, given := 0, v.s.Users.Workload
 	for i := range l.Workloads {

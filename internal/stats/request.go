@@ -38,6 +38,16 @@ func TTFTWithRetrieval(r *record.Request) (int64, bool) {
 	return t + v, true
 }
 
+// MediaTokens is what the server counted for the images and sounds of a prompt: all
+// of it but the text, for want of anything better, so that a chat template is in it.
+// It is not known where the server counted no prompt, or where there were none.
+func MediaTokens(r *record.Request) (int32, bool) {
+	if r.AskedText <= 0 || r.Prompt < 0 {
+		return 0, false
+	}
+	return max(0, r.Prompt-r.AskedText), true
+}
+
 // TTFC is the time to first visible content in ns: from t_start to
 // t_first_content.
 func TTFC(r *record.Request) (int64, bool) {

@@ -101,3 +101,20 @@ func TestWorkloadLimits(t *testing.T) {
 		t.Errorf("ttft with retrieval is %d", v)
 	}
 }
+
+// Case 170: what a server counts beyond the text of a prompt are its images, and
+// nothing is known of them where it counts nothing.
+func TestImagesCount(t *testing.T) {
+	f := func(prompt, text, want int32, known bool) {
+		t.Helper()
+		r := streamed(0, 10*ms)
+		r.Prompt, r.AskedText = prompt, text
+		if n, ok := MediaTokens(r); n != want || ok != known {
+			t.Errorf("prompt %d with %d of text: media %d, %v, want %d, %v", prompt, text, n, ok, want, known)
+		}
+	}
+	f(894, 10, 884, true)
+	f(record.Unknown, 10, 0, false)
+	f(894, 0, 0, false) // no media
+	f(8, 10, 0, true)
+}

@@ -1042,8 +1042,12 @@ func (d *driver) begin(u *session) *record.Request {
 	r.RetrievalStart, r.RetrievalEnd = u.searchStart, u.searchEnd
 	r.AskedStream = d.cfg.Stream
 	r.AskedPrompt, r.AskedOutput, r.AskedExact = u.prompt, u.output, u.exact
-	if u.action.Request.Guessed {
+	if a.Request.Guessed {
 		r.AskedPrompt = 0
+	}
+	r.AskedText = int32(a.Request.TextTokens())
+	if a.Lost {
+		r.Flags |= record.AfterFailure
 	}
 	if u.start != record.Unset {
 		r.Sent = u.start

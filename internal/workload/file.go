@@ -63,12 +63,22 @@ type SessionSpec struct {
 	// History is what becomes of earlier turns: HistoryServer (when it is not
 	// said), HistoryRecorded or HistoryNone.
 	History string `yaml:"history,omitempty"`
+	// OnFailure is what a user does whose request failed: OnFailureGoOn (when it is not
+	// said), with the next turn and without that question, or OnFailureEnd, with the
+	// next session. Nobody asks again.
+	OnFailure string `yaml:"on-failure,omitempty"`
 	// MaxContext is the longest prompt with its answer in tokens, a million when it
 	// is not said: documents that a fork found are cut so that the rounds to come
 	// fit too, and a turn that would still exceed it ends the session. A first turn
 	// is sent whatever its length.
 	MaxContext int `yaml:"max-context,omitempty"`
 }
+
+// What a user does whose request failed.
+const (
+	OnFailureGoOn = "go-on"
+	OnFailureEnd  = "end"
+)
 
 // What becomes of earlier turns.
 const (
@@ -238,8 +248,9 @@ type MediaSpec struct {
 	Format  string  `yaml:"format,omitempty"`
 	Seconds float64 `yaml:"seconds,omitempty"`
 	// Tokens is what one of them counts in a prompt; what a common model makes of it
-	// (message.Media.Tokens) when it is not said.
-	Tokens int `yaml:"tokens,omitempty"`
+	// (message.Media.Tokens) when it is not said, which is a guess.
+	Tokens  int `yaml:"tokens,omitempty"`
+	guessed bool
 	// At is where they stand: session (when it is not said), once before the first
 	// question, or turn, before each.
 	At string `yaml:"at,omitempty"`

@@ -58,6 +58,9 @@ type Action struct {
 	// Retrieval, when not nil, is carried out from At on; the request is due when
 	// it has ended.
 	Retrieval *Retrieval
+	// Lost says that an earlier request of the session failed and is not in its
+	// history.
+	Lost bool
 	// Branches are the machines of a Fork. They are the driver's until Done.
 	Branches []Machine
 }

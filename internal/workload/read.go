@@ -298,6 +298,7 @@ func (c *checker) session() {
 		s.History = HistoryServer
 	}
 	c.oneOf("session.history", s.History, []string{HistoryServer, HistoryRecorded, HistoryNone})
+	c.oneOf("session.on-failure", s.OnFailure, []string{OnFailureGoOn, OnFailureEnd})
 	k.turns = c.count("session.turns", s.Turns, 1, maxTurns)
 	k.think = c.delay("session.think", s.Think)
 	k.tick = c.delay("session.tick", s.Tick)
@@ -537,8 +538,7 @@ func (c *checker) media() {
 			c.fail(at+".tokens", "want a number of tokens of at least 0", strconv.Itoa(m.Tokens), "")
 		}
 		if m.Tokens == 0 {
-			made := m.media(0)
-			m.Tokens = made.Tokens()
+			m.Tokens, m.guessed = m.media(0).Tokens(), true
 		}
 	}
 }

@@ -126,6 +126,9 @@ type session struct {
 	parts         []message.Part
 	kept, context int
 
+	lost    bool // a question failed
+	guessed bool // the length of media is an estimate
+
 	// Of the turn under way.
 	stage    stage
 	output   int
@@ -174,7 +177,7 @@ func (m *session) begin(at int64) Action {
 	m.seed = random.Derive(m.s.seed, m.label, m.number)
 	f, k := m.s.file, &m.s.file.compiled
 	r := m.draw()
-	m.turn, m.turns, m.due = 0, k.turns.Int(r, 1), at
+	m.turn, m.turns, m.due, m.lost, m.guessed = 0, k.turns.Int(r, 1), at, false, false
 	clear(m.parts)
 	m.kept, m.context = 0, 0
 	m.parts = append(m.parts[:0], m.s.system...)
@@ -241,6 +244,7 @@ func (m *session) media(r *rand.Rand, place string, turn int) {
 		for n := range m.s.file.compiled.mediaCounts[i].Int(r, 0) {
 			seed := random.Derive(m.seed, labelMedia, uint64(turn), uint64(i), uint64(n))
 			m.parts = append(m.parts, message.Part{Layer: layer, Seed: seed, Tokens: spec.Tokens, Media: spec.media(seed)})
+			m.guessed = m.guessed || spec.guessed
 		}
 	}
 }
@@ -335,11 +339,11 @@ func (m *session) full() bool {
 func (m *session) request(at int64) Action {
 	f, k := m.s.file, &m.s.file.compiled
 	again := f.Session.History != HistoryNone && m.turn+1 < m.turns
-	m.req = message.Request{Parts: m.parts, Tools: m.s.tools}
+	m.req = message.Request{Parts: m.parts, Tools: m.s.tools, Guessed: m.guessed}
 	if f.Output.Reasoning != nil {
 		m.req.ReasoningEffort = f.Output.Reasoning.Effort
 	}
-	a := Action{Kind: Send, At: at, Request: &m.req, Session: m.number, Turn: uint32(m.turn), Workload: f.Name}
+	a := Action{Kind: Send, At: at, Request: &m.req, Session: m.number, Turn: uint32(m.turn), Workload: f.Name, Lost: m.lost}
 	if m.calls > 0 {
 		m.stage = calling
 		m.calls--
@@ -410,8 +414,7 @@ func (m *session) Done(_ int64, o Outcome) Action {
 	case record.OK, record.Cancelled:
 		m.answered(o)
 	default:
-		// Nobody keeps a question that was never answered.
-		m.drop()
+		return m.failed(o.Ended)
 	}
 	return m.over(o.Ended)
 }
@@ -435,6 +438,17 @@ func (m *session) Foresee(yield func(p *message.Part)) {
 			yield(&n.branches[i].question)
 		}
 	}
+}
+
+// failed goes on after a request that was not answered: nobody keeps its question, and
+// nobody asks it again.
+func (m *session) failed(ended int64) Action {
+	m.drop()
+	m.lost = true
+	if m.s.file.Session.OnFailure == OnFailureEnd {
+		m.turn = max(m.turn, m.turns-1)
+	}
+	return m.over(ended)
 }
 
 // answered makes the turn and its answer a part of the session's context.
@@ -487,9 +501,8 @@ func (m *session) visible(o Outcome, reason int) int {
 func (m *session) called(o Outcome) Action {
 	f, k := m.s.file, &m.s.file.compiled
 	if o.Status != record.OK {
-		m.drop()
 		m.calls = 0
-		return m.over(o.Ended)
+		return m.failed(o.Ended)
 	}
 	calls, offers := m.made(o.Calls)
 	m.parts = append(m.parts, message.Part{
@@ -647,8 +660,7 @@ func (m *session) joined(o Outcome) Action {
 		}
 	}
 	if !any {
-		m.drop()
-		return m.over(o.Ended)
+		return m.failed(o.Ended)
 	}
 	if k.hasTurn {
 		m.parts = append(m.parts, m.question)

@@ -481,3 +481,65 @@ tools: {tokens: 12, offer: [{name: a, arguments: '{"x": 1}', result: 7, delay: 1
 		t.Error("the recorded call is another each time")
 	}
 }
+
+// A question that fails is kept out of the session, which says so from then on; a user
+// who gives up begins another one. Nobody asks again.
+func TestFailedQuestions(t *testing.T) {
+	f := func(option string, fork bool, want string) {
+		t.Helper()
+		text := "{name: w, prompt: {session: 50, turn: 20}, output: 5, session: {turns: 3, history: recorded" + option + "}}"
+		if fork {
+			text = strings.TrimSuffix(text, "}") + ", fork: {branches: 2, turn: 3, output: 5}}"
+		}
+		n := 0
+		out := carryOut(t, NewSessions(1, mustRead(t, text)).User(0, 0), 0, map[bool]int{true: 11, false: 5}[fork], func(a *Action) Outcome {
+			o := promptly(a)
+			if n++; a.Session == 0 && a.Turn == 1 {
+				o.Status = record.Failed
+			}
+			return o
+		})
+		var got []string
+		asked := map[uint64]bool{}
+		for _, r := range out {
+			question := r.parts[len(r.parts)-1]
+			if asked[question.Seed] {
+				t.Errorf("question %d is asked again", question.Seed)
+			}
+			asked[question.Seed] = true
+			if r.branch {
+				continue
+			}
+			s := fmt.Sprintf("%d.%d:%d", r.action.Session, r.action.Turn, len(r.parts))
+			if r.action.Lost {
+				s += "!"
+			}
+			got = append(got, s)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("on-failure %q: requests %q, want %q", option, s, want)
+		}
+	}
+	// Document and question; the answer and another question; without what failed.
+	f("", false, "0.0:2 0.1:4 0.2:4! 1.0:2 1.1:4")
+	f(", on-failure: go-on", false, "0.0:2 0.1:4 0.2:4! 1.0:2 1.1:4")
+	f(", on-failure: end", false, "0.0:2 0.1:4 1.0:2 1.1:4 1.2:6")
+	// A round none of whose branches was answered is not joined.
+	f("", true, "0.0:4 0.2:8! 1.0:4")
+	f(", on-failure: end", true, "0.0:4 1.0:4 1.1:8")
+}
+
+// The length of media is a guess unless the file says it: it is nothing that was asked
+// for.
+func TestMediaLengthsAreGuesses(t *testing.T) {
+	f := func(tokens string, want int, guessed bool) {
+		t.Helper()
+		w := mustRead(t, "{name: w, prompt: {turn: 10}, output: 5, media: [{kind: image, width: 100, height: 57"+tokens+"}]}")
+		r := NewSessions(1, w).Session(0, 0).Start(0).Request
+		if r.Guessed != guessed || r.PromptTokens() != want || r.TextTokens() != 10 {
+			t.Errorf("with %q the prompt is %d tokens, %d of text, guessed %v", tokens, r.PromptTokens(), r.TextTokens(), r.Guessed)
+		}
+	}
+	f("", 10+4*3, true)
+	f(", tokens: 884", 894, false)
+}
