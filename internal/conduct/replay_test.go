@@ -256,7 +256,7 @@ func TestDatasetsAreSent(t *testing.T) {
 		if len(bodies) != 3 || texts(bodies[0])[0] != texts(bodies[1])[0] || bodies[0]["max_tokens"] != 4.0 || bodies[1]["max_tokens"] != 5.0 {
 			t.Errorf("bodies %v", bodies)
 		}
-	}, "load.rate=100", "load.requests=3")
+	}, "load.rate=5", "load.arrival=constant", "load.requests=3")
 }
 
 // A plan of a trace counts what is in it.
