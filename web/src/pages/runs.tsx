@@ -10,6 +10,7 @@ import { useKeys } from '../keys'
 import { go, setQuery } from '../route'
 import { Empty, Later, Num, Time, Trouble, useLoad } from '../ui'
 import { findRuns, readTags, tagChange, tagText } from './find-runs'
+import { Failed } from './parts/failed'
 import './runs.css'
 
 const t = words(
@@ -64,7 +65,8 @@ export default function Runs({ query }: PageProps) {
           {!readonly && <a class="button" href="/scenarios">{t('start')}</a>}
         </span>
       </div>
-      {(runs.error ?? failed) && <Trouble error={(runs.error ?? failed)!} again={runs.again} />}
+      {failed && <Failed error={failed} />}
+      {runs.error && <Trouble error={runs.error} again={runs.again} />}
       {runs.value === null ? !runs.error && <Later><Bones /></Later>
         : all.length === 0 ? <Empty text={t('none')} type="plimsoll demo" />
           : shown.length === 0 ? <Empty text={t('nothing')} />
@@ -151,7 +153,7 @@ function Edit({ r, done }: { r: RunRow; done: () => void }) {
         <button class="button" type="button" onClick={done}>{t('cancel')}</button>
         <button class="button danger" type="button" onClick={remove}>{sure ? t('really') : t('remove')}</button>
       </span>
-      {error && <Trouble error={error} />}
+      {error && <Failed error={error} />}
     </form>
   )
 }

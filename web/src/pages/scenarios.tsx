@@ -8,6 +8,7 @@ import { words } from '../i18n'
 import { go, setQuery } from '../route'
 import { Later, Num, Trouble, useLoad } from '../ui'
 import { Editor, type EditorHandle } from './parts/editor'
+import { Failed } from './parts/failed'
 import { useRested } from './parts/size'
 import './scenarios.css'
 import type { Schema } from './yaml'
@@ -115,7 +116,8 @@ export default function Scenarios({ query }: PageProps) {
         </div>
       )}
       {readonly && <p class="remark">{t('readonly')}</p>}
-      {[failed, opened.error, stored.error].map((e, i) => e && <Trouble key={i} error={e} />)}
+      {failed && <Failed error={failed} />}
+      {[opened.error, stored.error].map((e, i) => e && <Trouble key={i} error={e} />)}
       <div class="sc">
         <nav class="sc-list" aria-label={t('stored')}>
           <div class="spread"><h2>{t('stored')}</h2><button type="button" class="button small" onClick={() => { setText(template('')); setName(''); setKept(null); setQuery({ name: null, run: null, workload: null }) }}>{t('fresh')}</button></div>

@@ -5,6 +5,7 @@ import { api, ask } from '../api'
 import { language, setLanguage, words } from '../i18n'
 import { currentDensity, currentTheme, setDensity, setTheme } from '../theme'
 import { Switch, Trouble, useLoad } from '../ui'
+import { Failed } from './parts/failed'
 import './settings.css'
 
 const t = words(
@@ -41,7 +42,8 @@ export default function Settings() {
         <dt>{t('api')}</dt>
         <dd><a href="/api/openapi.json">{t('doc')}</a></dd>
       </dl>
-      {(error ?? version.error) && <Trouble error={(error ?? version.error)!} />}
+      {error && <Failed error={error} />}
+      {version.error && <Trouble error={version.error} />}
     </div>
   )
 }
