@@ -13,14 +13,14 @@ import { Dialog, Empty, Later, Trouble } from './ui'
 
 const t = words(
   {
-    runs: 'Runs', compare: 'Compare', workloads: 'Workloads', scenarios: 'Scenarios', capacity: 'Capacity', twin: 'Twin', settings: 'Settings',
+    runs: 'Runs', compare: 'Compare', workloads: 'Workloads', scenarios: 'Scenarios', twin: 'Twin', settings: 'Settings',
     live: 'live', recent: 'Recent', pages: 'Pages', menu: 'Menu', close: 'Close',
     help: 'this help', goTo: 'go to {page}', skip: 'Skip to the content', version: 'Plimsoll {version}', unreachable: 'The server does not answer; trying again',
     nowhere: 'There is no page here.', token: 'This panel asks for a token', tokenHow: 'Plimsoll printed it when it started to listen.', enter: 'Enter', tokenName: 'Token', allRuns: 'All runs',
     valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid',
   },
   {
-    runs: '运行', compare: '对比', workloads: '负载', scenarios: '场景', capacity: '容量', twin: '孪生', settings: '设置',
+    runs: '运行', compare: '对比', workloads: '负载', scenarios: '场景', twin: '孪生', settings: '设置',
     live: '实时', recent: '最近', pages: '页面', menu: '菜单', close: '关闭',
     help: '本帮助', goTo: '前往{page}', skip: '跳到正文', version: 'Plimsoll {version}', unreachable: '服务器没有响应，正在重试',
     nowhere: '这里没有页面。', token: '此面板需要令牌', tokenHow: 'Plimsoll 开始监听时打印了令牌。', enter: '进入', tokenName: '令牌', allRuns: '全部运行',
@@ -72,8 +72,8 @@ function Outlet({ at }: { at: Place }) {
   return <Known key={page + '/' + rest.join('/')} path={rest} query={at.query} />
 }
 
-const places = ['runs', 'compare', 'workloads', 'scenarios', 'capacity', 'twin', 'settings'] as const
-const letters: Record<(typeof places)[number], string> = { runs: 'r', compare: 'c', workloads: 'w', scenarios: 's', capacity: 'a', twin: 't', settings: 'e' }
+const places = ['runs', 'compare', 'workloads', 'scenarios', 'twin', 'settings'] as const
+const letters: Record<(typeof places)[number], string> = { runs: 'r', compare: 'c', workloads: 'w', scenarios: 's', twin: 't', settings: 'e' }
 const hrefOf = (p: (typeof places)[number]) => (p === 'runs' ? '/' : '/' + p)
 
 function Rail({ at, close }: { at: Place; close: () => void }) {

@@ -65,7 +65,7 @@ export function figure(v: number | null | undefined, unit: string, rate = false)
   switch (unit) {
     case 'ms': return rate ? scaled(v / 1000, 's/s') : duration(v)
     case 's': return rate ? scaled(v, 's/s') : duration(v * 1000)
-    case '1': case 'share': return share(v)
+    case '1': case 'share': return rate ? scaled(v, '/s') : share(v)
     case '%': return share(v / 100)
     case 'bytes': return scaled(v, rate ? 'B/s' : 'B')
     case 'W': case 'J': case 'Hz': return scaled(v, rate ? unit + '/s' : unit)

@@ -19,12 +19,12 @@ const t = words(
   {
     title: 'Compare', add: 'Add a run', take: 'Leave {name} out', base: 'base', makeBase: 'Make {name} the base', two: 'Choose two or more runs. The first is the base that the others are held against.', noRuns: 'There is no finished run to compare. Two of them:',
     overlay: 'Over time', from: 'Time from', start: 'start', steady: 'steady window', figure: 'Figure', stat: 'Percentile', since: 'time', differences: 'Differences', order: 'Order', largest: 'clear ones first', plainOrder: 'as in the report', metric: 'Figure', against: 'against {name}', steps: 'Steps',
-    same: 'same', better: 'better', worse: 'worse', differs: 'differs', unclear: 'not clear', unknown: 'no interval', baseSays: 'A difference is clear where the 95 % intervals lie apart. Without intervals nothing is said.', reading: 'Reading the runs', noData: 'This figure is in none of the runs.', median: 'median of {n} sources',
+    all: 'All {n} figures', fewer: 'Fewer', same: 'same', better: 'better', worse: 'worse', differs: 'differs', unclear: 'not clear', unknown: 'no interval', baseSays: 'A difference is clear where the 95 % intervals lie apart. Without intervals nothing is said.', reading: 'Reading the runs', noData: 'This figure is in none of the runs.', median: 'median of {n} sources',
   },
   {
     title: '对比', add: '添加运行', take: '移除 {name}', base: '基准', makeBase: '将 {name} 设为基准', two: '请选择两个或更多运行。第一个是其余运行的比较基准。', noRuns: '没有可对比的已完成运行。例如运行两次：',
     overlay: '随时间变化', from: '时间起点', start: '开始', steady: '稳定窗口', figure: '指标', stat: '百分位', since: '时间', differences: '差异', order: '排序', largest: '明确差异在前', plainOrder: '按报告顺序', metric: '指标', against: '相对 {name}', steps: '负载阶梯',
-    same: '相同', better: '更好', worse: '更差', differs: '不同', unclear: '不明确', unknown: '无区间', baseSays: '95 % 区间互不重叠时差异才算明确。没有区间则不下结论。', reading: '正在读取运行', noData: '这些运行都没有此指标。', median: '{n} 个来源的中位数',
+    all: '全部 {n} 个指标', fewer: '收起', same: '相同', better: '更好', worse: '更差', differs: '不同', unclear: '不明确', unknown: '无区间', baseSays: '95 % 区间互不重叠时差异才算明确。没有区间则不下结论。', reading: '正在读取运行', noData: '这些运行都没有此指标。', median: '{n} 个来源的中位数',
   },
 )
 
@@ -57,7 +57,7 @@ export default function Compare({ query }: PageProps) {
           </span>
         ))}
         {rest.length > 0 && ids.length < 8 && (
-          <select class="field no-print" aria-label={t('add')} value="" onChange={e => { if (e.currentTarget.value) choose([...ids, e.currentTarget.value]) }}>
+          <select class="field no-print cp-figure" aria-label={t('add')} value="" onChange={e => { if (e.currentTarget.value) choose([...ids, e.currentTarget.value]) }}>
             <option value="">{t('add')}</option>
             {rest.map(r => <option key={r.id} value={r.id}>{r.name ? `${r.name} · ${r.id}` : r.id}</option>)}
           </select>
@@ -111,7 +111,7 @@ function Overlay({ sides, query }: { sides: Side[]; query: URLSearchParams }) {
     <section class="section" aria-label={t('overlay')}>
       <h2>{t('overlay')}</h2>
       <div class="row no-print">
-        <label class="row tight small muted">{t('figure')}
+        <label class="row tight small muted cp-figure">{t('figure')}
           <select class="field" value={of} onChange={e => setQuery({ figure: e.currentTarget.value })}>
             <optgroup label={t('stat')}>{latencies.map(l => <option key={l} value={l}>{l}</option>)}</optgroup>
             {[...signals].map(([k, s]) => <option key={k} value={k}>{s.title}{s.stat !== 'value' && s.stat !== 'rate' ? ` ${s.stat}` : ''}</option>)}
@@ -131,9 +131,14 @@ function Overlay({ sides, query }: { sides: Side[]; query: URLSearchParams }) {
   )
 }
 
+/** How many rows are shown before all are asked for. */
+const few = 16
+
 function Differences({ of }: { of: Comparison }) {
   const [largest, setLargest] = useState(true)
-  const rows = largest ? byChange(of.rows) : of.rows
+  const [all, setAll] = useState(false)
+  const ordered = largest ? byChange(of.rows) : of.rows
+  const rows = all ? ordered : ordered.slice(0, few)
   const name = (r: RunRow) => r.name || r.id
   return (
     <section class="section" aria-label={t('differences')}>
@@ -159,9 +164,11 @@ function Differences({ of }: { of: Comparison }) {
                   const change = row.change[i] ?? null
                   return (
                     <td key={r.id} class="num">
-                      <Num f={valueOf(v, row.unit)} />
-                      {ci && <div class="cp-ci">{plain(valueOf(ci[0], row.unit))} – {plain(valueOf(ci[1], row.unit))}</div>}
-                      {i > 0 && v !== null && <Change says={said(row, i)} change={change} />}
+                      <div class="cp-cell">
+                        {i > 0 && v !== null && <Change says={said(row, i)} change={change} />}
+                        {ci && <span class="cp-ci">{plain(valueOf(ci[0], row.unit))} – {plain(valueOf(ci[1], row.unit))}</span>}
+                        <Num class="cp-value" f={valueOf(v, row.unit)} />
+                      </div>
                     </td>
                   )
                 })}
@@ -170,6 +177,7 @@ function Differences({ of }: { of: Comparison }) {
           </tbody>
         </table>
       </div>
+      {ordered.length > few && <span class="no-print"><button type="button" class="button small" aria-expanded={all} onClick={() => setAll(!all)}>{all ? t('fewer') : t('all', { n: ordered.length })}</button></span>}
       <p class="small muted">{t('baseSays')}</p>
     </section>
   )
@@ -185,5 +193,5 @@ function valueOf(v: number | null, unit: string): Figure {
 function Change({ says, change }: { says: Said; change: number | null }) {
   const colour = says === 'worse' ? 'is-fail' : says === 'better' ? 'cp-better' : 'muted'
   const sign = change === null ? '' : `${change > 0 ? '+' : change < 0 ? '−' : '±'}${plain(figure(Math.abs(change), 'share'))}`
-  return <div class={`small ${colour}`}>{sign} {says !== 'base' && t(says)}</div>
+  return <span class={`small ${colour}`}>{sign} {says !== 'base' && t(says)}</span>
 }

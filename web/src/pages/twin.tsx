@@ -18,13 +18,13 @@ const t = words(
   {
     title: 'Twin', model: 'Model', gpu: 'Accelerator', tp: 'Tensor parallel', ep: 'Expert parallel', replicas: 'Replicas', precision: 'Precision', engine: 'Engine', usual: 'as published', workload: 'Workload', lengths: 'lengths below', prompt: 'Prompt tokens', output: 'Output tokens', loads: 'Levels of load',
     by: 'Load', users: 'users', rates: 'requests/s', whole: 'A whole number from 1', badLoads: 'Numbers above 0, as 1, 2, 4 or 1..256', many: 'At most 32 levels', length: 'A number of tokens, or as uniform:100..900', overlay: 'Over it, a measured run', none: 'none', noSteps: 'That run has no figures of its load.',
-    memory: 'Memory of one device', weights: 'weights', activations: 'activations', other: 'graphs and libraries', kv: 'keys and values', free: 'left free', holds: 'A replica holds {tokens} tokens.', gpus: '{n} accelerators in all', predicted: 'predicted', measured: 'measured', took: 'predicted in {ms}',
+    memory: 'Memory of one device', weights: 'weights', activations: 'activations', other: 'graphs and libraries', kv: 'keys and values', free: 'left free', holds: 'A replica holds {tokens} tokens.', gpus: 'Accelerators in all: {n}', predicted: 'predicted', measured: 'measured', took: 'predicted in {ms}',
     tokens: 'output tokens/s', ttft: 'ttft', tpot: 'tpot', e2e: 'e2e p95', refused: '{n} of the requests of some points did not fit and were refused.', reading: 'Predicting', notFit: 'This cannot serve', form: 'The cluster and its users', fix: 'Use {fix}',
   },
   {
     title: '数字孪生', model: '模型', gpu: '加速器', tp: '张量并行', ep: '专家并行', replicas: '副本数', precision: '精度', engine: '引擎', usual: '按发布精度', workload: '负载', lengths: '使用下方长度', prompt: '提示 token', output: '输出 token', loads: '负载级别',
     by: '负载方式', users: '用户', rates: '请求/s', whole: '从 1 起的整数', badLoads: '大于 0 的数，例如 1, 2, 4 或 1..256', many: '最多 32 级', length: 'token 数，或例如 uniform:100..900', overlay: '叠加一个实测运行', none: '无', noSteps: '该运行没有其负载的数据。',
-    memory: '单个设备的显存', weights: '权重', activations: '激活', other: '图与库', kv: 'KV', free: '空闲', holds: '一个副本可容纳 {tokens} 个 token。', gpus: '共 {n} 个加速器', predicted: '预测', measured: '实测', took: '预测耗时 {ms}',
+    memory: '单个设备的显存', weights: '权重', activations: '激活', other: '图与库', kv: 'KV', free: '空闲', holds: '一个副本可容纳 {tokens} 个 token。', gpus: '加速器总数：{n}', predicted: '预测', measured: '实测', took: '预测耗时 {ms}',
     tokens: '输出 token/s', ttft: 'ttft', tpot: 'tpot', e2e: 'e2e p95', refused: '部分点中有 {n} 个请求放不下而被拒绝。', reading: '正在预测', notFit: '无法提供服务', form: '集群与用户', fix: '改用 {fix}',
   },
 )

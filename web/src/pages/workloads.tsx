@@ -68,7 +68,7 @@ export default function Workloads({ query }: PageProps) {
               </section>
             ))}
           </div>
-          <div class="wl-shape">
+          <div class={'wl-shape' + (chosen.length > 0 ? ' is-chosen' : '')}>
             {docs.error && <Trouble error={docs.error} again={docs.again} />}
             {chosen.length === 0 ? <Empty text={t('pick')} type={t('type')} /> : docs.value && docs.value.length > 0 && <Shapes docs={docs.value} />}
           </div>

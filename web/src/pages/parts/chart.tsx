@@ -144,6 +144,7 @@ function Curve({ s, sx, sy }: { s: ChartSeries; sx: Scale; sy: Scale }) {
     <g class={`w${((s.i % 8) + 8) % 8}`}>
       {band.length > 1 && <polygon class="ch-band" points={[...band.map(p => `${sx.px(p.x)},${sy.px(p.hi)}`), ...band.slice().reverse().map(p => `${sx.px(p.x)},${sy.px(p.lo)}`)].join(' ')} />}
       {s.line && runs.map((r, i) => r.length > 1 && <polyline key={i} class={'ch-line' + (s.dashed ? ' ch-dashed' : '')} points={r.join(' ')} />)}
+      {s.bare && runs.map((r, i) => r.length === 1 && <circle key={i} cx={r[0]!.split(',')[0]} cy={r[0]!.split(',')[1]} r={1.5} fill="currentColor" />)}
       {!s.band && s.points.map((p, i) => typeof p.lo === 'number' && typeof p.hi === 'number' && (
         <path key={i} class="ch-whisker" d={`M${sx.px(p.x)} ${sy.px(p.lo)}V${sy.px(p.hi)}m-3 0h6M${sx.px(p.x) - 3} ${sy.px(p.lo)}h6`} />
       ))}

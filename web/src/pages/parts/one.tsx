@@ -1,6 +1,7 @@
 // One request: its facts, where its time went, and what the servers did meanwhile.
 
 import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
 import { type One, type RunDoc, type Source } from '../../api'
 import { count, duration, elapsed, figure, plain } from '../../format'
 import { words } from '../../i18n'
@@ -15,8 +16,8 @@ const t = words(
     status: 'Status', finish: 'Finish', prompt: 'Prompt', cached: 'of it cached', output: 'Output', workload: 'Workload', clock: 'Clock', kernel: 'kernel', userspace: 'user space', flags: 'Flags', message: 'What the server said',
     picture: 'Where the time of request {n} went', retrieval: 'retrieval', wait: 'wait before start', connect: 'connect', upload: 'upload', first: 'sent to first token', queue: 'engine: queue', prefill: 'engine: prefill',
     tokens: 'tokens', tail: 'last token to end', told: 'Dashed: what the engines observed in the mean over the time of this request, of whatever requests, laid before the first token.',
-    ticks: 'Ticks are events: {events} with output', bounded: '{n} of them came with others in one read: their time is the latest it can be (amber)', server: 'The servers during it', signal: 'Signal', mean: 'mean', max: 'max',
-    noServer: 'No telemetry of the servers at that time.', answer: 'The answer', notKept: 'Answers are kept with --save-text only.', notIn: 'This report holds the times of this request, not its events.', points: 'Clock points', point: 'Point', since: 'since scheduled',
+    ticks: 'Ticks are events: {events} with output.', bounded: '{n} of them came with others in one read: their time is the latest it can be (amber).', server: 'The servers during it', signal: 'Signal', mean: 'mean', max: 'max',
+    all: 'All {n} signals', few: 'Fewer', noServer: 'No telemetry of the servers at that time.', answer: 'The answer', notKept: 'Answers are kept with --save-text only.', notIn: 'This report holds the times of this request, not its events.', points: 'Clock points', point: 'Point', since: 'since scheduled',
     noEvents: 'No output events are on record yet.',
   },
   {
@@ -24,8 +25,8 @@ const t = words(
     status: '状态', finish: '结束原因', prompt: '提示', cached: '其中命中缓存', output: '输出', workload: '负载', clock: '时钟', kernel: '内核', userspace: '用户态', flags: '标记', message: '服务器的返回',
     picture: '请求 {n} 的时间去向', retrieval: '检索', wait: '开始前等待', connect: '连接', upload: '上传', first: '发送到首 token', queue: '引擎：排队', prefill: '引擎：预填充',
     tokens: 'token', tail: '末 token 到结束', told: '虚线：引擎在此请求期间观测到的平均值（不限此请求），画在首 token 之前。',
-    ticks: '刻度为事件：{events} 个带输出', bounded: '其中 {n} 个与其他事件在同一次读取中到达：其时间为最晚可能值（琥珀色）', server: '期间的服务器状态', signal: '信号', mean: '平均', max: '最大',
-    noServer: '当时没有服务器遥测。', answer: '回答', notKept: '仅在使用 --save-text 时保存回答。', notIn: '此报告只含该请求的时间，不含事件。', points: '时间点', point: '时间点', since: '自计划时间起',
+    ticks: '刻度为事件：{events} 个带输出。', bounded: '其中 {n} 个与其他事件在同一次读取中到达：其时间为最晚可能值（琥珀色）。', server: '期间的服务器状态', signal: '信号', mean: '平均', max: '最大',
+    all: '全部 {n} 个信号', few: '收起', noServer: '当时没有服务器遥测。', answer: '回答', notKept: '仅在使用 --save-text 时保存回答。', notIn: '此报告只含该请求的时间，不含事件。', points: '时间点', point: '时间点', since: '自计划时间起',
     noEvents: '尚无输出事件记录。',
   },
 )
@@ -60,28 +61,38 @@ function Told({ one }: { one: One }) {
   ]
   if (one.flags.length > 0 && !one.flags.includes('not_in_report')) facts.push([t('flags'), one.flags.join(', ')])
   const bounded = one.events.bounded.filter(b => b).length
+  const [all, setAll] = useState(false)
+  // What a reader asks first; the rest is a click away.
+  const telling = one.server.filter(s => telltale.includes(s.signal) && (s.stat === 'value' || s.stat === 'mean' || s.signal === 'preemptions'))
+  const first = telling.length > 0 ? telling : one.server.slice(0, 10)
   return (
     <>
       <Picture one={one} />
       <p class="small muted">
         {one.flags.includes('not_in_report') ? t('notIn') : one.events.t.length > 0 ? t('ticks', { events: one.events.t.length }) : t('noEvents')}
-        {bounded > 0 && `; ${t('bounded', { n: bounded })}`}.
+        {bounded > 0 && ` ${t('bounded', { n: bounded })}`}
         {one.engine && (one.engine.queue_ms !== null || one.engine.prefill_ms !== null) && ' ' + t('told')}
       </p>
       {one.message && <div class="trouble"><strong>{t('message')}</strong><pre>{one.message}</pre></div>}
       <dl class="rq-facts">{facts.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
       <h3>{t('server')}</h3>
       {one.server.length === 0 ? <p class="muted">{t('noServer')}</p> : (
+        <>
         <table class="table">
           <thead><tr><th scope="col">{t('signal')}</th><th scope="col" class="num">{t('mean')}</th><th scope="col" class="num">{t('max')}</th></tr></thead>
-          <tbody>{one.server.map(s => <tr key={s.signal + s.stat}><td>{s.signal}{s.stat !== 'value' && <span class="muted"> {s.stat}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
+          <tbody>{(all ? one.server : first).map(s => <tr key={s.signal + s.stat}><td>{s.signal}{s.stat !== 'value' && <span class="muted"> {s.stat}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
         </table>
+        {first.length < one.server.length && <span><button type="button" class="button small no-print" aria-expanded={all} onClick={() => setAll(!all)}>{all ? t('few') : t('all', { n: one.server.length })}</button></span>}
+        </>
       )}
       <h3>{t('answer')}</h3>
       {one.text === null ? <p class="muted">{t('notKept')}</p> : <div class="rq-text" tabIndex={0}>{one.text.map((s, i) => <pre key={i}>{s}</pre>)}</div>}
     </>
   )
 }
+
+/** The signals that most often say why a request took its time. */
+const telltale = ['requests_running', 'requests_waiting', 'kv_cache_usage', 'prefix_cache_hit_ratio', 'preemptions', 'queue_time', 'prefill_time', 'decode_time', 'sm_active', 'dram_active', 'gpu_util']
 
 const rowHeight = 24
 
