@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { count, digits, duration, elapsed, figure, plain, share, unknown } from './format'
+import { brief, count, digits, duration, elapsed, figure, plain, share, unknown } from './format'
 
 test.each([
   [0, '0'], [1, '1.00'], [12.34, '12.3'], [123.4, '123'], [999.4, '999'], [999.6, '1000'], [0.1234, '0.123'], [0.00123, '0.00123'],
@@ -25,3 +25,5 @@ test.each([
 test.each([
   [7000, false, '0:07'], [725_000, false, '12:05'], [3_723_000, false, '1:02:03'], [7450, true, '0:07.5'], [59_990, true, '1:00.0'], [-1500, true, '−0:01.5'], [59_999, false, '0:59'], [null, false, unknown],
 ])('elapsed(%d, %s)', (v, tenths, want) => expect(elapsed(v, tenths)).toBe(want))
+
+test.each([[60, '60\u2009ms'], [1500, '1.5\u2009s'], [0, '0\u2009ms'], [100, '100\u2009ms'], [12.34, '12.3\u2009ms']])('brief(%d)', (v, want) => expect(brief(duration(v))).toBe(want))

@@ -79,6 +79,9 @@ export function figure(v: number | null | undefined, unit: string, rate = false)
 /** Both parts in one string. */
 export const plain = (f: Figure) => f.text + f.unit
 
+/** Both parts without zeros that say nothing: for round numbers, as limits and axes have them. */
+export const brief = (f: Figure) => f.text.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '') + f.unit
+
 /** Time since the start: 0:07, 12:05, 1:02:03; tenths below a minute where asked. */
 export function elapsed(ms: number | null | undefined, tenths = false): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return unknown

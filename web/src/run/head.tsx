@@ -3,7 +3,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, type Slo } from '../api'
-import { count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
+import { brief, count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
 import { onTheme, palette } from '../theme'
 import { Num } from '../ui'
 import type { Board } from './board'
@@ -34,7 +34,7 @@ function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string 
     const live = board.live && !board.selection
     const judged = board.figures?.slo.find((x) => x.metric === s.metric && x.stat === s.stat)
     const value = live ? liveValue(s) : (judged?.value ?? null)
-    const text = (v: number) => plain(/error|share|attain/.test(s.metric) ? share(v) : lower ? duration(v) : figure(v, 'requests', true))
+    const text = (v: number) => brief(/error|share|attain/.test(s.metric) ? share(v) : lower ? duration(v) : figure(v, 'requests', true))
     const words = beyond(value, s.limit, lower, text)
     if (words) return (live || s.stat === 'p95' || !/^p\d/.test(s.stat) ? '' : s.stat + ' ') + words
     // Failed requests count as infinite: then it is missed although the value is not known.
@@ -182,10 +182,12 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
         <span class="run-actions no-print">
           {(board.selection || board.view) && <button type="button" class="button small" onClick={() => board.whole()}>{t('wholeRun')} <kbd>0</kbd></button>}
           {live && !board.following && <button type="button" class="button small primary" onClick={() => board.follow()}>{t('goLive')}</button>}
-          <button type="button" class="button small" aria-pressed={marksOpen} onClick={toggleMarks}>{t('marks')}</button>
+          <button type="button" class="button small" aria-pressed={marksOpen} onClick={toggleMarks}>{t('marks')}{doc.marks.length > 0 && <span class="num muted">{doc.marks.length}</span>}</button>
           <button type="button" class="button small" onClick={openLanes}>{t('lanes')}</button>
           {!board.source.offline && lastStep > 1 && !live && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/steps`}>{t('steps')}</a>}
           {!board.source.offline && doc.probe && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/probe`}>{t('probe')}</a>}
+          {!board.source.offline && !live && <a class="button small wide-only" href={`/compare?runs=${encodeURIComponent(run.id)}`}>{t('compareWith')}</a>}
+          {!board.source.offline && !live && <a class="button small wide-only" href={`/scenarios?run=${encodeURIComponent(run.id)}`}>{t('runAgain')}</a>}
           {!board.source.offline && !live && <a class="button small" href={api.reportURL(run.id)} target="_blank" rel="noopener">{t('report')}</a>}
           {live && !stopping && (sure
             ? <button type="button" class="button small danger" onBlur={() => setSure(false)} onClick={() => { setSure(false); api.stop(run.id).catch((err: Error) => { board.error = err; board.changed('shape') }) }}>{t('stopSure')}</button>

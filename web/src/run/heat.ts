@@ -2,7 +2,7 @@
 // requests as depth of colour. Percentiles hide two humps; this does not.
 
 import type { HeatGrid } from '../api'
-import { duration, plain } from '../format'
+import { brief, duration } from '../format'
 import { alpha, palette } from '../theme'
 import { gutter, logMarks, rightPad } from './plot'
 import type { Span } from './view'
@@ -77,7 +77,7 @@ export class Heat {
       ctx.lineTo(right, at)
       ctx.stroke()
       ctx.fillStyle = p.muted
-      ctx.fillText(plain(duration(v)).replace(/\.0+(?=\D)/, ''), left - 6 * px, at)
+      ctx.fillText(brief(duration(v)), left - 6 * px, at)
     }
     const scale = (right - left) / (window.to - window.from)
     const x0 = left + (g.from - window.from) * scale

@@ -75,10 +75,12 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
 function Notes({ board }: { board: Board }) {
   const [, again] = useState(0)
   useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
-  const reasons = board.live ? (board.snapshot?.reasons ?? []) : []
-  const notes = board.dropped > 0 ? [...reasons, t('dropped', { n: plain(count(board.dropped)) })] : reasons
+  const notes: { text: string; fail: boolean }[] = board.live
+    ? (board.snapshot?.reasons ?? []).map((text) => ({ text, fail: false }))
+    : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: m.text, fail: true }))
+  if (board.dropped > 0) notes.push({ text: t('dropped', { n: plain(count(board.dropped)) }), fail: false })
   if (notes.length === 0) return null
-  return <ul class="run-notes">{notes.map((n) => <li key={n} class="remark">{n}</li>)}</ul>
+  return <ul class="run-notes">{notes.map((n) => <li key={n.text} class={'remark' + (n.fail ? ' bad' : '')}>{n.text}</li>)}</ul>
 }
 
 function MarkList({ board, pick }: { board: Board; pick: (m: Mark | null) => void }) {

@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot'
 import type { Band } from '../api'
-import { duration, figure, plain } from '../format'
+import { brief, duration, figure } from '../format'
 import { alpha, palette, workColor } from '../theme'
 import type { Board } from './board'
 import { envelopeKey } from './board'
@@ -144,13 +144,9 @@ const empty = (n: number): N[] => new Array<N>(n).fill(null)
 
 export const partName = (p: Lane['parts'][number]) => (p.word ? t(p.word) : p.name)
 
-const trim = (s: string) => s.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '')
-
 /** A value at an axis: no zeros that say nothing. */
 export function axisText(v: number, lane: Lane): string {
-  if (v === 0) return '0'
-  const f = figure(v, lane.unit, lane.rate)
-  return trim(f.text) + f.unit
+  return v === 0 ? '0' : brief(figure(v, lane.unit, lane.rate))
 }
 
 /** Round values between two on a log axis, at most some: 1, 2, 5 of each decade where there is room, else decades, else some of them. */
@@ -264,7 +260,7 @@ export class Plot {
     ctx.save()
     ctx.font = `${11 * px}px ${getComputedStyle(document.body).fontFamily}`
     ctx.textAlign = 'right'
-    const text = t('slo', { limit: plain(duration(limit)) })
+    const text = t('slo', { limit: brief(duration(limit)) })
     if (limit <= top) {
       const y = Math.round(u.valToPos(limit, 'y', true)) + 0.5
       ctx.strokeStyle = p.text

@@ -151,7 +151,7 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
   const [, again] = useState(0)
   const host = useRef<HTMLDivElement>(null)
   useEffect(() => board.onShape(() => again((n) => n + 1)), [board])
-  const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step')
+  const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step').sort((a, b) => a.t - b.t)
   const phases = board.doc.phases
   const many = phases.filter((p) => p.name === 'steady').length > 1
   useHand(board, [box, marks.length, phases], () => {
@@ -159,6 +159,7 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
     if (!el || !box) return
     const w = board.window
     const scale = box.width / length(w)
+    let before = -Infinity
     for (const child of el.children as unknown as Iterable<HTMLElement>) {
       const from = Number(child.dataset['from'])
       if (child.dataset['to'] !== undefined) {
@@ -171,7 +172,10 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
       } else {
         child.hidden = from < w.from || from > w.to
         child.classList.toggle('late', from > w.from + length(w) / 2)
-        child.style.transform = `translateX(${(from - w.from) * scale}px) translateX(-50%)`
+        // Marks of one instant stand beside one another.
+        const x = Math.max((from - w.from) * scale, child.hidden ? -Infinity : before + 10)
+        if (!child.hidden) before = x
+        child.style.transform = `translateX(${x}px) translateX(-50%)`
       }
     }
   })
