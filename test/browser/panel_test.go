@@ -1,0 +1,181 @@
+package browser
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"plimsoll/internal/stats"
+	"plimsoll/test/process"
+)
+
+var (
+	dark  = look{desktop, "dark", "en"}
+	light = look{desktop, "light", "en"}
+)
+
+// panel serves the runs of a folder and returns the address.
+func panel(t *testing.T, runs string, flags ...string) string {
+	t.Helper()
+	if browser == nil {
+		t.Skip("no browser: make browser runs these tests")
+	}
+	if _, err := os.Stat(filepath.Join("..", "..", "internal", "assets", "files", "dist", "index.html")); err != nil {
+		t.Skip("no front end: make web builds it, with Node.js")
+	}
+	p := process.Start(t, t.TempDir(), append([]string{"serve", "--runs", runs, "--listen", "127.0.0.1:0"}, flags...)...)
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+		for in := bufio.NewScanner(strings.NewReader(p.Stdout())); in.Scan(); {
+			if _, address, ok := strings.Cut(in.Text(), "panel at "); ok {
+				return strings.TrimSuffix(address, "/")
+			}
+		}
+	}
+	t.Fatal("plimsoll serve prints no address")
+	return ""
+}
+
+// ran carries out a run with the command line and returns its id.
+func ran(t *testing.T, runs string, codes []int, args ...string) string {
+	t.Helper()
+	res := process.Run(t, t.TempDir(), 2*time.Minute, append(args, "--out", runs, "--quiet")...)
+	ok := false
+	for _, c := range codes {
+		ok = ok || res.Code == c
+	}
+	if !ok {
+		t.Fatalf("plimsoll %s: exit code %d\n%s%s", strings.Join(args, " "), res.Code, res.Stdout, res.Stderr)
+	}
+	entries, err := os.ReadDir(runs)
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("no run in %s: %v", runs, err)
+	}
+	return entries[len(entries)-1].Name()
+}
+
+// summary reads what a run came to.
+func summary(t *testing.T, runs, id string) *stats.Summary {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(runs, id, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stats.ParseSummary(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shown is a figure of the headline as it stands on the screen.
+func (b *tab) shown(key string) string {
+	b.t.Helper()
+	return strings.TrimSpace(strings.ReplaceAll(b.text(`[data-figure="`+key+`"] dd`), "\u2009", " "))
+}
+
+// digits writes a value as the panel does: three significant digits.
+func digits(v float64) string {
+	switch {
+	case v >= 999.5:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// inMS is a duration as the panel writes it.
+func inMS(ms float64) string {
+	if ms >= 999.5 {
+		return digits(ms/1000) + " s"
+	}
+	return digits(ms) + " ms"
+}
+
+func perSecond(v float64) string {
+	if v >= 999.5 {
+		return digits(v/1000) + " k/s"
+	}
+	return digits(v) + " /s"
+}
+
+// TestFinished holds the numbers on the screen against summary.json.
+func TestFinished(t *testing.T) {
+	runs := t.TempDir()
+	base := panel(t, runs)
+	id := ran(t, runs, []int{0, 4}, "demo", "--duration", "8s")
+	s := summary(t, runs, id)
+	b := open(t, base, "/runs/"+id, dark)
+	b.has(".lane canvas")
+	b.wait("figures", `document.querySelector('[data-figure="ttft"] dd')?.innerText.match(/[0-9]/)`)
+	time.Sleep(300 * time.Millisecond) // what a picture shows: the plots are drawn by now
+	b.shot("finished-dark")
+	for key, want := range map[string]string{
+		"ttft": inMS(*s.Latency.TTFT.P95), "tpot": inMS(*s.Latency.TPOT.P95), "output": perSecond(*s.Tokens.OutputPerS),
+		"failures": fmt.Sprint(s.Requests.Error + s.Requests.Incomplete), "goodput": perSecond(*s.SLO.GoodputRPS),
+	} {
+		if got := b.shown(key); got != want {
+			t.Errorf("%s on the screen is %q, in summary.json %q", key, got, want)
+		}
+	}
+	if got := b.text(".verdict"); got != string(s.Run.Verdict) {
+		t.Errorf("verdict on the screen is %q, in summary.json %q", got, s.Run.Verdict)
+	}
+	lanes := eval[[]string](b, "[...document.querySelectorAll('.lane')].map(e => e.getAttribute('aria-label'))")
+	if len(lanes) < 8 {
+		t.Errorf("lanes %q", lanes)
+	}
+	b.run(chromedp.ScrollIntoView(chromedp.CSS(".lane:last-of-type")))
+	b.painted()
+	b.shot("finished-lanes")
+	bright := open(t, base, "/runs/"+id, light)
+	bright.has(".lane canvas")
+	bright.painted()
+	bright.shot("finished-light")
+}
+
+// TestEmpty opens a folder without runs.
+func TestEmpty(t *testing.T) {
+	base := panel(t, t.TempDir())
+	b := open(t, base, "/", dark)
+	b.wait("what to type", "document.body.innerText.includes('plimsoll demo')")
+	b.shot("empty")
+}
+
+// TestFailed looks at a run whose endpoint fails, and whose errors try to be markup.
+func TestFailed(t *testing.T) {
+	runs := t.TempDir()
+	base := panel(t, runs)
+	const markup = `</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">`
+	bad := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": markup}}) // a client that is gone
+	}))
+	defer bad.Close()
+	id := ran(t, runs, []int{1}, "run", "--url", bad.URL, "--model", markup, "--name", markup, "--tag", "x="+markup, "--users", "3", "--duration", "5s", "--telemetry", "none")
+	b := open(t, base, "/runs/"+id, dark)
+	b.has(".verdict")
+	b.painted()
+	b.shot("failed")
+	b.run(chromedp.Navigate(base + "/"))
+	b.wait("the run's name", "document.body.innerText.includes('window.pwned')")
+	b.shot("failed-list")
+	b.run(chromedp.Navigate(base + "/runs/" + id))
+	b.wait("a request", "document.body.innerText.includes('http_status')")
+	if eval[bool](b, "window.pwned === 1 || [...document.querySelectorAll('img,script')].some(e => e.outerHTML.includes('pwned'))") {
+		t.Error("what a server answered became markup")
+	}
+}
