@@ -8,7 +8,7 @@ import { type Board, type Change } from './board'
 import { LaneView, laneName, MissingLane, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
 import { gutter, rightPad } from './plot'
-import { between, length, ticks, tickText } from './view'
+import { between, length, steady, ticks, tickText } from './view'
 import { known, t } from './words'
 
 const narrow = 640
@@ -151,7 +151,9 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
   const [, again] = useState(0)
   const host = useRef<HTMLDivElement>(null)
   useEffect(() => board.onShape(() => again((n) => n + 1)), [board])
-  const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step').sort((a, b) => a.t - b.t)
+  const whole = steady(board.doc.phases, board.bounds)
+  // What is of the whole window is no point on it: it stands below the head and in the list.
+  const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step' && !(m.kind === 'note' && m.to !== null && m.to - m.t >= 0.9 * length(whole))).sort((a, b) => a.t - b.t)
   const phases = board.doc.phases
   const many = phases.filter((p) => p.name === 'steady').length > 1
   useHand(board, [box, marks.length, phases], () => {
