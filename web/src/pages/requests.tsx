@@ -78,7 +78,7 @@ export function Requests(p: RequestsProps) {
   // While the run goes on the end moves on; the question is asked with each tick.
   const tick = p.live ? p.tick : 0
   const range: Query = { from: p.from, to: p.live ? Math.max(p.to, p.doc.span.to) : p.to, filter: p.filter }
-  const scatter = useLoad(s => p.source.scatter({ ...range, y, color, width: wide, height: 232 }, s), [p.source, p.from, p.live ? 0 : p.to, p.filter, y, color, wide, tick])
+  const scatter = useLoad(async s => ({ ...(await p.source.scatter({ ...range, y, color, width: wide, height: 232 }, s)), to: range.to ?? p.to }), [p.source, p.from, p.live ? 0 : p.to, p.filter, y, color, wide, tick])
   const common = useLoad(async s => (box === null ? null : p.source.common(range, { y, xmin: box.x0, xmax: box.x1, ymin: box.y0, ymax: box.y1 }, s)), [p.source, p.from, p.to, p.filter, y, box, tick])
   const bounds: Query = box === null ? range : { from: Math.max(box.x0, p.from), to: Math.min(box.x1 + 0.001, p.to), filter: `${p.filter} ${termOf(y, box.y0, box.y1)}`.trim() }
 
@@ -135,7 +135,7 @@ export function Requests(p: RequestsProps) {
           : scatter.value.matched === 0 && p.filter === '' ? <Empty text={t('noRequests')} />
             : (
               <Plot
-                dots={scatter.value} from={p.from} to={range.to ?? p.to} log={log} figure={nameOf(y)} format={format} look={look} selected={p.selected} box={box}
+                dots={scatter.value} from={p.from} to={scatter.value.to} log={log} figure={nameOf(y)} format={format} look={look} selected={p.selected} box={box}
                 limit={limit ? { at: limit.limit, text: limit.text } : null} onSelect={p.onSelect} onBox={setBox} describe={n => rows.current.get(n) ?? null}
               />
             )}

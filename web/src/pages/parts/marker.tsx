@@ -15,7 +15,7 @@ const outlines: readonly (readonly (readonly [number, number])[] | 'circle' | 'r
 const outline = (i: number) => outlines[((i % 8) + 8) % 8]!
 
 /** Adds shape i at x, y with half width r to the canvas's path, to be filled. */
-export function trace(c: CanvasRenderingContext2D, i: number, x: number, y: number, r: number) {
+function trace(c: CanvasRenderingContext2D, i: number, x: number, y: number, r: number) {
   const o = outline(i)
   if (o === 'circle' || o === 'ring') {
     c.moveTo(x + r, y)
@@ -29,6 +29,20 @@ export function trace(c: CanvasRenderingContext2D, i: number, x: number, y: numb
   }
   o.forEach(([dx, dy], j) => (j === 0 ? c.moveTo(x + dx * r, y + dy * r) : c.lineTo(x + dx * r, y + dy * r)))
   c.closePath()
+}
+
+/** Shape i in a colour as a picture of its own, 2 half wide and high, for laying down thousands of times. */
+export function stamp(i: number, colour: string, r: number, half: number, ratio: number): HTMLCanvasElement {
+  const c = document.createElement('canvas')
+  c.width = c.height = Math.round(2 * half * ratio)
+  const g = c.getContext('2d')
+  if (g === null) return c
+  g.scale(ratio, ratio)
+  g.fillStyle = colour
+  g.beginPath()
+  trace(g, i, half, half, r)
+  g.fill()
+  return c
 }
 
 /** Shape i within an SVG, in the colour of the text. */

@@ -8,17 +8,17 @@ import { words } from '../../i18n'
 import { alpha, palette } from '../../theme'
 import { axes, type Box, boxOf, type Dots, type Frame, hit, neighbour, strength } from '../scatter'
 import { ticks } from '../scale'
-import { trace } from './marker'
+import { stamp } from './marker'
 import { useColours, useWidth } from './size'
 
 const t = words(
   {
     label: 'Requests by time and {figure}. Arrow keys go from request to request, Enter opens one, Space sets a corner of a box.',
-    tile: '{count} requests, mostly {name}', dot: 'request {n}, {name}, at {at}: {value}', corner: 'corner set; go to the opposite one and press Space', none: 'No request here',
+    tile: '{count} requests, mostly {name}', dot: 'request {n}, {name}, at {at}: {value}', corner: 'corner set; go to the opposite one and press Space', none: 'No request here', status: 'status',
   },
   {
     label: '请求：时间与{figure}。方向键逐个移动，回车打开，空格设定选框的一角。',
-    tile: '{count} 个请求，多为 {name}', dot: '请求 {n}，{name}，时间 {at}：{value}', corner: '已设一角；移到对角再按空格', none: '这里没有请求',
+    tile: '{count} 个请求，多为 {name}', dot: '请求 {n}，{name}，时间 {at}：{value}', corner: '已设一角；移到对角再按空格', none: '这里没有请求', status: '状态',
   },
 )
 
@@ -42,6 +42,7 @@ export interface PlotProps {
 export function Plot(p: PlotProps) {
   const [ref, width] = useWidth()
   const host = useRef<HTMLDivElement | null>(null)
+  const dots = useRef<HTMLCanvasElement>(null)
   const canvas = useRef<HTMLCanvasElement>(null)
   const colours = useColours()
   const [under, setUnder] = useState<{ x: number; y: number; i: number; kind: 'point' | 'tile' } | null>(null)
@@ -52,21 +53,17 @@ export function Plot(p: PlotProps) {
   const frame: Frame = { left: 64, top: 8, right: Math.max(width - 8, 80), bottom: height - 24 }
   const a = axes(p.dots, p.from, p.to, frame, p.log)
 
+  // Thousands of dots are drawn when they change; what follows the pointer lies on a canvas above.
   useEffect(() => {
-    const c = canvas.current
-    if (c === null || width === 0) return
-    const ratio = devicePixelRatio || 1
-    c.width = Math.round(width * ratio)
-    c.height = Math.round(height * ratio)
-    c.style.width = width + 'px'
-    c.style.height = height + 'px'
-    const g = c.getContext('2d')
+    const g = fit(dots.current, width, height)
+    if (g !== null) draw(g, p, a, frame)
+  }, [p.dots, p.from, p.to, p.log, p.figure, p.limit?.text, width, height, colours])
+  useEffect(() => {
+    const g = fit(canvas.current, width, height)
     if (g === null) return
-    g.setTransform(ratio, 0, 0, ratio, 0, 0)
-    draw(g, p, a, frame, width)
+    mark(g, p, a, frame)
     if (drag !== null) rectangle(g, Math.min(drag.x0, drag.x1), Math.min(drag.y0, drag.y1), Math.abs(drag.x1 - drag.x0), Math.abs(drag.y1 - drag.y0))
-  })
-  void colours
+  }, [p.dots, p.from, p.to, p.log, p.figure, p.selected, p.box, width, height, colours, drag])
 
   const place = (e: PointerEvent) => {
     const r = canvas.current!.getBoundingClientRect()
@@ -123,6 +120,7 @@ export function Plot(p: PlotProps) {
       class="rq-plot" ref={(el: HTMLDivElement | null) => { host.current = el; ref(el) }} role="application" tabIndex={0} aria-label={t('label', { figure: p.figure })}
       onKeyDown={onKey} onBlur={() => setUnder(null)}
     >
+      <canvas ref={dots} />
       <canvas ref={canvas} onPointerMove={onMove} onPointerDown={onDown} onPointerUp={onUp} onPointerLeave={() => setUnder(null)} onPointerCancel={() => setDrag(null)} />
       {under !== null && drag === null && <Hover under={under} p={p} width={width} />}
       <span class="visually-hidden" role="status">{said}</span>
@@ -153,15 +151,31 @@ function Hover({ under, p, width }: { under: { x: number; y: number; i: number; 
       <dl>
         <dt class="muted">{p.figure}</dt><dd class="num">{plain(p.format(p.dots.points.y[under.i]!))}</dd>
         <dt class="muted">t</dt><dd class="num">{elapsed(p.dots.points.x[under.i], true)}</dd>
-        {row && <><dt class="muted">{row.workload}</dt><dd>{row.error_kind || row.status}</dd></>}
+        {row && <><dt class="muted">{row.workload === p.look(p.dots.points.c[under.i]!).name ? t('status') : row.workload}</dt><dd>{row.error_kind || row.status}</dd></>}
       </dl>
     </div>
   )
 }
 
-function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof axes>, f: Frame, width: number) {
+/** Sizes a canvas for the screen and gives it empty, or null where there is nothing to draw on. */
+function fit(c: HTMLCanvasElement | null, width: number, height: number): CanvasRenderingContext2D | null {
+  const g = c?.getContext('2d') ?? null
+  if (c === null || g === null || width === 0) return null
+  const ratio = devicePixelRatio || 1
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)]
+  if (c.width !== w || c.height !== h) {
+    c.width = w
+    c.height = h
+    c.style.width = width + 'px'
+    c.style.height = height + 'px'
+  }
+  g.setTransform(ratio, 0, 0, ratio, 0, 0)
+  g.clearRect(0, 0, width, height)
+  return g
+}
+
+function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof axes>, f: Frame) {
   const colour = palette()
-  g.clearRect(0, 0, width, f.bottom + 40)
   const font = getComputedStyle(g.canvas).fontFamily
   g.font = `11px ${font}`
   g.fillStyle = colour.muted
@@ -195,17 +209,22 @@ function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof ax
       g.fillRect(x, y, Math.max(a.x.px(s.x1[i]!) - x - 0.5, 1), Math.max(a.y.px(s.y0[i]!) - y - 0.5, 1))
     }
   }
-  // One path per category: thousands of dots are a few calls.
-  const by = new Map<number, number[]>()
-  p.dots.points.c.forEach((c, i) => { const l = by.get(c); if (l) l.push(i); else by.set(c, [i]) })
+  // A picture per category is made once and laid down for each of its dots.
   const r = s !== null ? 1.2 : p.dots.points.n.length > 2500 ? 2 : 3
-  for (const [c, list] of by) {
-    const look = p.look(c)
-    g.beginPath()
-    for (const i of list) trace(g, look.shape, a.x.px(p.dots.points.x[i]!), a.y.px(p.dots.points.y[i]!), r)
-    g.fillStyle = alpha(look.colour, s === null ? 0.8 : 1)
-    g.fill()
+  const ratio = devicePixelRatio || 1
+  const half = Math.ceil(r * 1.3) + 1
+  const pictures = new Map<number, HTMLCanvasElement>()
+  g.globalAlpha = s === null ? 0.8 : 1
+  for (let i = 0; i < p.dots.points.n.length; i++) {
+    const c = p.dots.points.c[i]!
+    let picture = pictures.get(c)
+    if (picture === undefined) {
+      const look = p.look(c)
+      pictures.set(c, (picture = stamp(look.shape, look.colour, r, half, ratio)))
+    }
+    g.drawImage(picture, a.x.px(p.dots.points.x[i]!) - half, a.y.px(p.dots.points.y[i]!) - half, 2 * half, 2 * half)
   }
+  g.globalAlpha = 1
   if (p.limit !== null) {
     const y = Math.round(a.y.px(p.limit.at)) + 0.5
     g.lineWidth = 1
@@ -222,6 +241,16 @@ function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof ax
     g.strokeText(p.limit.text, f.right - 4, y - 2)
     g.fillText(p.limit.text, f.right - 4, y - 2)
   }
+  g.restore()
+}
+
+/** What is chosen: the ring around a request, the box around some. */
+function mark(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof axes>, f: Frame) {
+  const colour = palette()
+  g.save()
+  g.beginPath()
+  g.rect(f.left - 8, f.top - 8, f.right - f.left + 16, f.bottom - f.top + 16)
+  g.clip()
   if (p.selected !== null) {
     const i = p.dots.points.n.indexOf(p.selected)
     if (i >= 0) {
