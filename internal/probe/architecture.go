@@ -23,6 +23,7 @@ var expertRouting = kind{
 func fitRouting(d *data, out *run.Probe) {
 	var names []string
 	var values [][]float64
+	var lengths []float64
 	for i := range d.steps {
 		st := &d.steps[i]
 		v := st.values(tpot)
@@ -33,7 +34,7 @@ func fitRouting(d *data, out *run.Probe) {
 		if len(v) == 0 {
 			continue
 		}
-		names, values = append(names, name), append(values, v)
+		names, values, lengths = append(names, name), append(values, v), append(lengths, st.prompt())
 		point(out, name, float64(i), median(slices.Clone(v)), len(v))
 		b := batchOf(st)
 		result(out, "rate of "+name, estimate{b.rate, math.NaN(), math.NaN()}, "tokens/s", true, "Tokens a second of %s.", plural(st.Users, "users"))
@@ -65,6 +66,9 @@ func fitRouting(d *data, out *run.Probe) {
 			}
 		}
 		result(out, "mixed", ratio(single, values[i]), "times", true, "The time of a token with all domains at once over that with one at a time: below 1 where a mixture of experts is loaded more evenly.")
+	}
+	if least, most := slices.Min(lengths), slices.Max(lengths); most > 1.02*least {
+		note(out, "prompts of the domains are %s to %s tokens long: a part of the spread is that; a tokenizer would make them equal", count(least), count(most))
 	}
 	note(out, "a model without experts has no reason to differ; the twin does not look at what a text says")
 }

@@ -129,13 +129,29 @@ func (d *data) add(r *record.Request) {
 		q.tpot = v / 1e6
 	}
 	if d.kind.events {
-		q.events = make([]event, len(r.Events))
-		for i, e := range r.Events {
-			q.events[i] = event{e.At, int(max(e.Tokens, 1))}
-		}
+		q.events = eventsOf(r)
 	}
 	st := &d.steps[r.Step]
 	st.requests = append(st.requests, q)
+}
+
+// eventsOf lists the output events of a request. Where it is not known which brought
+// how many tokens, all of them are shared out evenly.
+func eventsOf(r *record.Request) []event {
+	out := make([]event, len(r.Events))
+	known := true
+	for i, e := range r.Events {
+		out[i] = event{e.At, int(e.Tokens)}
+		known = known && e.Tokens >= 0
+	}
+	if known {
+		return out
+	}
+	n, all := len(out), max(int(r.Output), len(out))
+	for i := range out {
+		out[i].tokens = (i+1)*all/n - i*all/n
+	}
+	return out
 }
 
 // arrange puts the requests of each step into the order of their starts, so that a

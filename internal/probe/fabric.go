@@ -7,7 +7,6 @@ import (
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/run"
-	"plimsoll/internal/scenario"
 )
 
 var fanOut = kind{
@@ -153,9 +152,9 @@ func fitPayload(d *data, out *run.Probe) {
 var churn = kind{
 	question: "What does a new connection for every request cost?",
 	x:        usersAxis, y: run.ProbeAxis{Name: "connect", Unit: "ms"},
-	steps: churnSteps,
-	setup: func(s *scenario.Scenario) { s.Target.NewConnection = true },
-	fit:   fitChurn,
+	steps:         churnSteps,
+	newConnection: true,
+	fit:           fitChurn,
 }
 
 func fitChurn(d *data, out *run.Probe) {

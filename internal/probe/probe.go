@@ -29,8 +29,8 @@ type kind struct {
 	// requests of a rung for so many users.
 	users    []int
 	requests func(users int) int
-	// setup changes the scenario beside its steps; nil changes nothing.
-	setup func(*scenario.Scenario)
+	// newConnection says that each request has a connection of its own.
+	newConnection bool
 	// climbs says that each rung asks for more than the one before: after one that
 	// was refused there is none that will not be.
 	climbs bool
@@ -97,34 +97,35 @@ func Of(s *scenario.Scenario) string {
 // step of its own, for each number of users (or each rate) that the scenario asks for. A length that the
 // scenario asks for is that of every step. ReadFile reads the workloads that are
 // files.
-func Complete(readFile func(string) ([]byte, error)) func(*scenario.Scenario) string {
-	return func(s *scenario.Scenario) string {
+func Complete(readFile func(string) ([]byte, error)) func(*scenario.Scenario) map[string]string {
+	return func(s *scenario.Scenario) map[string]string {
 		l := &s.Load
 		if len(s.Users.Workload) != 1 || len(l.Steps) > 0 || len(l.Stages) > 0 {
-			return ""
+			return nil
 		}
 		k, name := of(s)
-		if k != nil && k.setup != nil {
-			k.setup(s)
+		set := map[string]string{}
+		if k != nil && k.newConnection {
+			s.Target.NewConnection = true
+			set["target.new-connection"] = "the probe " + name
 		}
-		if k != nil && k.climbs {
+		if k != nil && k.climbs && s.Guards.MaxErrorShare == scenario.Default().Guards.MaxErrorShare {
 			// A rung that is refused is the end of the ladder, and not a failure.
 			s.Guards.MaxErrorShare = 1
+			set["guards.max-error-share"] = "the probe " + name
 		}
-		own := len(l.Users) > 0 || len(l.Rate) > 0
 		var steps []scenario.LoadStep
-		switch {
-		case k != nil && k.steps != nil && !own:
+		if k != nil && k.steps != nil && len(l.Users) == 0 && len(l.Rate) == 0 {
 			steps = k.steps()
-		default:
+		} else {
 			f, err := workload.Open(name, readFile, nil)
 			if err != nil {
-				return "" // whoever makes the users says so, with the names that there are
+				return set // whoever makes the users says so, with the names that there are
 			}
 			steps = rungs(f, k, l)
 		}
 		if len(steps) == 0 {
-			return ""
+			return set
 		}
 		if l.Duration > 0 || l.Requests > 0 {
 			for i := range steps {
@@ -132,7 +133,8 @@ func Complete(readFile func(string) ([]byte, error)) func(*scenario.Scenario) st
 			}
 		}
 		l.Steps, l.Users, l.Rate = steps, nil, nil
-		return "the ladder of " + name
+		set["load.steps"] = "the ladder of " + name
+		return set
 	}
 }
 

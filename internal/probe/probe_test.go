@@ -130,8 +130,8 @@ func TestEveryProbeEndsInAResult(t *testing.T) {
 }
 
 // form are the probes that a twin in virtual time can only be asked for their form:
-// nothing is sent there, on no connection, and what media count is not known.
-var form = map[string]bool{"fabric/payload": true, "fabric/churn": true, "architecture/media": true}
+// nothing is sent there, on no connection.
+var form = map[string]bool{"fabric/payload": true, "fabric/churn": true}
 
 func wellFormed(t *testing.T, p *run.Probe) {
 	t.Helper()

@@ -55,13 +55,6 @@ func studentT(p, dof float64) float64 {
 	})
 }
 
-// fisherF is the quantile p of Fisher's distribution.
-func fisherF(p, d1, d2 float64) float64 {
-	return bisect(0, 1e9, func(f float64) bool {
-		return betaShare(d1*f/(d1*f+d2), d1/2, d2/2) < p
-	})
-}
-
 // bisect finds where below turns false between lo and hi.
 func bisect(lo, hi float64, below func(float64) bool) float64 {
 	for range 200 {

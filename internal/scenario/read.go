@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"reflect"
@@ -68,8 +69,9 @@ type Source struct {
 	// Seed draws the seed when none is given; nil takes one from the system.
 	Seed func() uint64
 	// Complete, when not nil, may give a load to a scenario that says nothing of it
-	// or only a part, before it is checked; it returns why it did, or "".
-	Complete func(*Scenario) string
+	// or only a part, before it is checked; it returns the paths of the fields that it
+	// set, each with the reason.
+	Complete func(*Scenario) map[string]string
 }
 
 // reserved are fields of later versions, or ones that must not exist, with what
@@ -108,9 +110,7 @@ func Read(src Source) (*Scenario, error) {
 		s.origin.derived["target.url"] = "nothing is sent"
 	}
 	if src.Complete != nil && len(errs) == 0 {
-		if why := src.Complete(s); why != "" {
-			s.origin.derived["load.steps"] = why
-		}
+		maps.Copy(s.origin.derived, src.Complete(s))
 	}
 	s.fill(src.Seed)
 	errs = append(errs, s.check(errs)...)
