@@ -400,6 +400,9 @@ export class Board {
     if (s.series_added.length) {
       const known = new Set(this.list.series.map((x) => x.id))
       this.list = { ...this.list, series: this.list.series.concat(s.series_added.filter((x) => !known.has(x.id))) }
+      // A workload that begins later has the next colour, as the run's own list will say.
+      const more = [...new Set(s.series_added.map((x) => x.workload))].filter((w) => w && !this.doc.workloads.includes(w))
+      if (more.length) this.doc = { ...this.doc, workloads: [...this.doc.workloads, ...more] }
       this.#arrange()
     }
     if (s.marks.length) this.doc = { ...this.doc, marks: joinMarks(this.doc.marks, s.marks) }

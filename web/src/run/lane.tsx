@@ -8,7 +8,7 @@ import { onTheme } from '../theme'
 import { type Board, type Change, envelopeKey } from './board'
 import { bandKey, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
-import { deviceName, type Lane } from './lanes'
+import { deviceName, type Lane, shortNames } from './lanes'
 import { gutter, lookColor, partName, Plot, rightPad, type Toggles } from './plot'
 import { length, tickText } from './view'
 import { t } from './words'
@@ -233,6 +233,7 @@ interface LegendProps { board: Board; lane: Lane; off: ReadonlySet<string>; togg
 
 function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: LegendProps) {
   if (lane.kind === 'bands') {
+    const short = shortNames(board.doc.workloads)
     return (
       <>
         <ul class="legend">
@@ -247,7 +248,7 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
           <ul class="legend chips workloads">
             <li><button type="button" class="plain entry" aria-pressed={!off.has('all')} onClick={() => toggle('all')}>{t('all')}</button></li>
             {board.doc.workloads.map((w, i) => (
-              <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{w}</span></button></li>
+              <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{short[i]}</span></button></li>
             ))}
           </ul>
         )}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Series } from '../api'
-import { arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice } from './lanes'
+import { arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice, shortNames } from './lanes'
 
 let id = 0
 const s = (signal: string, stat: string, more: Partial<Series> = {}): Series => ({ id: id++, signal, stat, source: '', labels: '', workload: '', unit: 'requests', kind: 'gauge', title: signal, ...more })
@@ -74,4 +74,8 @@ test('a choice goes into an address and back', () => {
 test('lanes stay with their group, in the order of the choice within it; unknown ones are left out', () => {
   const lanes = lanesOf([], [], [])
   expect(arrange(lanes, { keys: ['kv', 'tpot', 'ttft', 'nonsense', 'users'], heat: [] }).map((l) => l.key)).toEqual(['users', 'tpot', 'ttft', 'kv'])
+})
+
+test('names are short where they stay different', () => {
+  expect(shortNames(['legal/review', 'chat', 'a/x', 'b/x'])).toEqual(['review', 'chat', 'a/x', 'b/x'])
 })

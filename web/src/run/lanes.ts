@@ -181,7 +181,8 @@ function stack(lane: Lane, p: Plan, bySignal: Map<string, Series[]>, workloads: 
     const at = (w: string) => { const i = workloads.indexOf(w); return i < 0 ? workloads.length : i }
     split.sort((a, b) => at(a.workload) - at(b.workload))
     takeUnit(lane, split[0] as Series)
-    lane.parts = split.map((s) => ({ id: s.id, look: `w${at(s.workload) % 8}`, name: s.workload }))
+    const names = shortNames(split.map((s) => s.workload))
+    lane.parts = split.map((s, i) => ({ id: s.id, look: `w${at(s.workload) % 8}`, name: names[i] as string }))
     return
   }
   lines(lane, p.parts, bySignal)
@@ -235,6 +236,12 @@ export function deviceNames(list: Labelled[]): string[] {
 
 /** One device in full. */
 export const deviceName = (d: Labelled) => pairsOf(d).filter(([k, v]) => k !== 'uuid' && v !== '').map(([k, v]) => (k === 'source' ? v : `${k} ${v}`)).join(' ')
+
+/** Names of workloads without their family, where that leaves them different. */
+export function shortNames(names: string[]): string[] {
+  const short = names.map((n) => n.slice(n.lastIndexOf('/') + 1))
+  return names.map((n, i) => (short.filter((s) => s === short[i]).length > 1 ? n : (short[i] as string)))
+}
 
 /** One lane, hidden at first, for every signal that no plan names. */
 function rest(bySignal: Map<string, Series[]>, used: Set<string>): Lane[] {
