@@ -19,7 +19,7 @@ export interface HeadFigure { key: string; label: string; f: Figure; course: N[]
 /** How far a value is over or under a limit, in words; empty when it is not. */
 export function beyond(value: N, limit: number, lower: boolean, text: (v: number) => string): string {
   if (value === null || !(lower ? value > limit : value < limit)) return ''
-  if (limit > 0 && value >= 2 * limit) return t('times', { by: digits(Number((value / limit).toPrecision(2))).replace(/\.?0+$/, ''), limit: text(limit) })
+  if (limit > 0 && value >= 2 * limit) return t('manifold', { by: digits(Number((value / limit).toPrecision(2))).replace(/\.?0+$/, ''), limit: text(limit) })
   const share = limit === 0 ? 0 : Math.abs(value / limit - 1) * 100
   const by = limit === 0 ? text(value) : (share < 10 ? digits(Number(share.toPrecision(2))).replace(/0$/, '') : Math.round(share)) + '\u2009%'
   return t(lower ? 'over' : 'under', { by, limit: text(limit) })
