@@ -39,7 +39,7 @@ function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string 
     const words = beyond(value, s.limit, lower, text)
     if (words) return (live || s.stat === 'p95' || !/^p\d/.test(s.stat) ? '' : s.stat + ' ') + words
     // Failed requests count as infinite: then it is missed although the value is not known.
-    if (!live && judged?.met === false) return `SLO ${s.text}`
+    if (!live && judged?.met === false) return t('overOnly', { limit: text(s.limit) })
   }
   return ''
 }
