@@ -191,8 +191,10 @@ func TestFiguresAreThoseOfTheSummary(t *testing.T) {
 			t.Fatalf("before the end (-summary +figures):\n%s", diff)
 		}
 		s.finish(nil)
+		start, end := in.Steps[0].Start, in.Steps[len(in.Steps)-1].End
 		for name, from := range map[string][2]int64{
-			"the whole run": {0, 0}, "the steady windows": {in.Steps[0].Start, in.Steps[len(in.Steps)-1].End},
+			"the whole run": {0, 0}, "the steady windows": {start, end},
+			"the steady windows as JSON has them": {(start + 500) / 1000 * 1000, (end + 500) / 1000 * 1000},
 		} {
 			if diff := sameFigures(want, s.Figures(from[0], from[1])); diff != "" {
 				t.Fatalf("after the end, %s (-summary +figures):\n%s", name, diff)

@@ -33,6 +33,7 @@ type window struct {
 func windows(in *stats.Input, from, to int64) (out []window, steady bool) {
 	for i := range in.Steps {
 		s := &in.Steps[i]
+		from, to := near(from, s.Start), near(to, s.End)
 		a, b := max(from, s.Start), min(to, s.End)
 		if a > b || a == b && s.Start < s.End { // a step that never began counts as covered
 			continue
@@ -51,6 +52,14 @@ func windows(in *stats.Input, from, to int64) (out []window, steady bool) {
 		return out, true
 	}
 	return []window{{-1, from, to, from, to}}, false
+}
+
+// near returns end where t is it but for the digits that a time in ms has in JSON.
+func near(t, end int64) int64 {
+	if d := t - end; d > -1000 && d < 1000 {
+		return end
+	}
+	return t
 }
 
 // The marks of the rows that figures are of.

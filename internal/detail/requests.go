@@ -238,3 +238,18 @@ func (v *view) row(row int) RequestRow {
 	}
 	return out
 }
+
+// Every returns one in n of the requests that a filter takes, in the order of their
+// schedule, at most as many as a page of Requests has.
+func (s *Store) Every(filter string, n int) ([]RequestRow, error) {
+	v := s.view()
+	rows, _, err := v.find(&Query{Filter: filter})
+	if err != nil {
+		return nil, err
+	}
+	var out []RequestRow
+	for i := 0; i < len(rows) && len(out) < mostRows; i += max(n, 1) {
+		out = append(out, v.row(int(rows[i])))
+	}
+	return out, nil
+}

@@ -1,6 +1,9 @@
 package detail
 
-import "plimsoll/internal/stats"
+import (
+	"plimsoll/internal/run"
+	"plimsoll/internal/stats"
+)
 
 // The shapes of the panel's JSON. Times are ms since the run's start instant,
 // durations ms; what is not known is null. What the fields mean is said in the
@@ -47,10 +50,11 @@ type RunDoc struct {
 	Workloads []string  `json:"workloads"`
 	Marks     []Mark    `json:"marks"`
 	Missing   []Missing `json:"missing"`
-	Probe     *ProbeDoc `json:"probe"`
-	Scenario  string    `json:"scenario"`
-	Live      bool      `json:"live"`
-	Stopping  bool      `json:"stopping"`
+	// Probe is probe.json as it is; nil for a run of no probe.
+	Probe    *run.Probe `json:"probe"`
+	Scenario string     `json:"scenario"`
+	Live     bool       `json:"live"`
+	Stopping bool       `json:"stopping"`
 }
 
 // Span is a stretch of the run's time.
@@ -92,45 +96,6 @@ type Missing struct {
 	Signal string `json:"signal"`
 	Why    string `json:"why"`
 	Fix    string `json:"fix"`
-}
-
-// ProbeDoc is what a probe measured and what was fitted to it.
-type ProbeDoc struct {
-	Schema   string       `json:"schema"`
-	Probe    string       `json:"probe"`
-	Question string       `json:"question"`
-	X        Axis         `json:"x"`
-	Y        Axis         `json:"y"`
-	Points   []ProbePoint `json:"points"`
-	Fits     []ProbeFit   `json:"fits"`
-	Notes    []string     `json:"notes"`
-}
-
-// Axis names what is along it.
-type Axis struct {
-	Name string `json:"name"`
-	Unit string `json:"unit"`
-}
-
-// ProbePoint is one measured point.
-type ProbePoint struct {
-	X      float64  `json:"x"`
-	Y      float64  `json:"y"`
-	Lo     *float64 `json:"lo"`
-	Hi     *float64 `json:"hi"`
-	Series string   `json:"series"`
-	N      int64    `json:"n"`
-}
-
-// ProbeFit is one fitted figure.
-type ProbeFit struct {
-	Name  string   `json:"name"`
-	Value *float64 `json:"value"`
-	Lo    *float64 `json:"lo"`
-	Hi    *float64 `json:"hi"`
-	Unit  string   `json:"unit"`
-	Text  string   `json:"text"`
-	OK    bool     `json:"ok"`
 }
 
 // Series is one signal of one source that Data can be asked for.

@@ -421,15 +421,22 @@ func (g *signals) coarser(b buckets, from, to int64, members int) buckets {
 // the order of their names.
 func (g *signals) members(name, stat string) []int {
 	labelled := make(map[string]bool)
+	sources := false
 	var of []int
-	for id, k := range g.keys {
+	for id := range g.keys {
+		k := &g.keys[id]
 		if k.Signal == name && k.Stat == stat && k.Workload == "" && k.Source+k.Labels != "" {
 			of = append(of, id)
 			labelled[k.Source] = labelled[k.Source] || k.Labels != ""
+			sources = sources || k.Source != ""
 		}
 	}
-	// Of a source that tells its devices apart the total is no member.
-	of = slices.DeleteFunc(of, func(id int) bool { return g.keys[id].Labels == "" && labelled[g.keys[id].Source] })
+	// Of a source that tells its devices apart the total is no member, nor is a device
+	// of all sources together beside those of each.
+	of = slices.DeleteFunc(of, func(id int) bool {
+		k := &g.keys[id]
+		return k.Labels == "" && labelled[k.Source] || k.Source == "" && sources
+	})
 	slices.SortFunc(of, func(a, b int) int {
 		return cmp.Or(cmp.Compare(g.keys[a].Source, g.keys[b].Source), cmp.Compare(g.keys[a].Labels, g.keys[b].Labels))
 	})

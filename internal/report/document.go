@@ -137,6 +137,9 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: workloadsOf(workloadNames(saved), s.Workloads()), Marks: []detail.Mark{},
 		Missing: MissingLanes(s.Series(), info.Target), Scenario: string(text),
 	}
+	if p, err := r.Probe(); err == nil {
+		out.Probe = p
+	}
 	in, err := r.Input()
 	if err != nil {
 		return out, nil // nothing is known of its windows
