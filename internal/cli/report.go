@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"plimsoll/internal/assets"
 	"plimsoll/internal/conduct"
+	"plimsoll/internal/detail"
 	"plimsoll/internal/probe"
 	"plimsoll/internal/record"
 	"plimsoll/internal/report"
@@ -23,7 +26,8 @@ const latest = "latest"
 
 type reportCmd struct {
 	Name    string `arg:"" name:"run" help:"The folder of a run, its name, or latest."`
-	Format  string `name:"format" enum:"text,json,jsonl" default:"text" placeholder:"FORMAT" group:"output" help:"text; json (the summary); jsonl (one request a line)."`
+	Format  string `name:"format" enum:"text,json,jsonl,html" default:"text" placeholder:"FORMAT" group:"output" help:"text; json (the summary); jsonl (one request a line); html (one page that works offline)."`
+	File    string `name:"file" placeholder:"FILE" group:"output" help:"Where html goes: report.html in the run's folder unless given, - for standard output."`
 	Signals bool   `name:"signals" group:"output" help:"Instead of the figures: how every signal of the servers went, the client's own beside it; as text or json."`
 	Out     string `name:"out" default:"runs" placeholder:"DIR" help:"The folder of runs in which names are looked up."`
 }
@@ -38,6 +42,7 @@ func (*reportCmd) Examples() []string {
 		"plimsoll report runs/20261130T104512Z-chat --format json",
 		"plimsoll report latest --format jsonl | head -1",
 		"plimsoll report latest --signals",
+		"plimsoll report latest --format html",
 	}
 }
 
@@ -46,8 +51,14 @@ func (c *reportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if c.File != "" && c.Format != "html" {
+		return usagef("report: --file is for --format html")
+	}
 	if c.Signals {
 		return c.signals(a, dir)
+	}
+	if c.Format == "html" {
+		return c.html(a, dir)
 	}
 	r, err := a.openRun(dir)
 	if err != nil {
@@ -62,10 +73,41 @@ func (c *reportCmd) Run(a *app) error {
 	return report.Text(a.env.Stdout, r.about)
 }
 
+// html writes a run as one page and says where it is.
+func (c *reportCmd) html(a *app, dir string) error {
+	saved, err := run.Open(dir)
+	if err != nil {
+		return err
+	}
+	s, err := detail.Open(saved, conduct.Timeline(saved))
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer s.Close() // read only: nothing can be lost
+	panel, _ := assets.Panel()
+	var page bytes.Buffer
+	if err := report.HTML(&page, saved, s, report.Front{Script: panel["report.js"], Style: panel["report.css"]}); err != nil {
+		return err
+	}
+	if c.File == "-" {
+		_, err := a.env.Stdout.Write(page.Bytes())
+		return err
+	}
+	name := filepath.Join(dir, "report.html")
+	if c.File != "" {
+		name = a.env.path(c.File)
+	}
+	if err := os.WriteFile(name, page.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	_, err = fmt.Fprintln(a.env.Stdout, report.Printable(a.env.shorten(name)))
+	return err
+}
+
 // signals prints the courses of the signals of a run.
 func (c *reportCmd) signals(a *app, dir string) error {
-	if c.Format == "jsonl" {
-		return usagef("report: --signals has no format jsonl: want text or json")
+	if c.Format != "text" && c.Format != "json" {
+		return usagef("report: --signals has no format %s: want text or json", c.Format)
 	}
 	saved, err := run.Open(dir)
 	if err != nil {
