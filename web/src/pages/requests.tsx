@@ -152,7 +152,7 @@ export function Requests(p: RequestsProps) {
                 const term = termFor(b.field, b.value)
                 return (
                   <li key={b.field + b.value}>
-                    {term === null ? <span class="cut">{b.field} <strong>{b.value}</strong></span>
+                    {term === null ? <span class="cut">{b.field} <strong>{b.value || '–'}</strong></span>
                       : <button type="button" class="plain cut" title={t('add', { field: b.field, value: b.value })} onClick={() => { setBox(null); p.onFilter(toggleTerm(p.filter, term)) }}><span class="muted">{b.field}</span> <strong>{b.value}</strong></button>}
                     <span class="rq-bars" aria-hidden="true"><i style={{ width: `${b.selected_share * 100}%` }} /><i style={{ width: `${b.rest_share * 100}%` }} /></span>
                     <span class="small right"><Num f={share(b.selected_share)} /><span class="visually-hidden"> {t('chosen')},</span> <span class="muted">·</span> <Num class="muted" f={share(b.rest_share)} /><span class="visually-hidden"> {t('others')}</span></span>

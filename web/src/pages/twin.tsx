@@ -150,7 +150,7 @@ function Memory({ m, capacity }: { m: NonNullable<Prediction['memory']>; capacit
   const parts = memoryParts(m, capacity)
   return (
     <section class="section" aria-label={t('memory')}>
-      <h3>{t('memory')}</h3>
+      <h2>{t('memory')}</h2>
       <div class="tw-bar" role="img" aria-label={parts.map(p => `${t(p.name)} ${plain(figure(p.bytes, 'bytes'))}`).join(', ')}>
         {parts.map(p => <span key={p.name} class={`tw-${p.name}`} style={{ width: `${p.share * 100}%` }} />)}
       </div>

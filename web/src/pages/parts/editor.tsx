@@ -103,7 +103,7 @@ export function Editor({ text, onText, errors, schema, known, handle }: { text: 
         <div class="ed-space">
           <textarea
             ref={area} value={text} spellcheck={false} autocapitalize="off" autocomplete="off" wrap="off" aria-label={`${t('editor')}. ${t('hint')}`} aria-invalid={errors.length > 0} aria-describedby={`${id}-about`}
-            aria-controls={`${id}-offers`} aria-autocomplete="list" aria-multiline="true" aria-activedescendant={shown ? `${id}-${chosen}` : undefined}
+            aria-controls={shown ? `${id}-offers` : undefined} aria-autocomplete="list" aria-multiline="true" aria-activedescendant={shown ? `${id}-${chosen}` : undefined}
             onInput={e => { const el = e.currentTarget; onText(el.value); setCaret(el.selectionStart); setChosen(0); setOpen(e.inputType?.startsWith('insert') ? e.inputType === 'insertText' && /[\w.-]/.test(e.data ?? '') : open) }}
             onKeyDown={onKey} onKeyUp={e => setCaret(e.currentTarget.selectionStart)} onClick={e => { setCaret(e.currentTarget.selectionStart); setOpen(false) }}
             onScroll={e => setScroll({ x: e.currentTarget.scrollLeft, y: e.currentTarget.scrollTop })} onBlur={() => { setOpen(false); setLeave(false) }}
