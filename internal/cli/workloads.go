@@ -55,7 +55,7 @@ func (c *setFlag) open(a *app, name string) (*workload.File, *content.Renderer, 
 type workloadsListCmd struct{ outputFlag }
 
 func (*workloadsListCmd) Help() string {
-	return "The industry workloads emulate users; the families gpu-hbm, architecture, kv and fabric are probes that isolate a part of the stack. Each is a file that plimsoll workloads show prints; your own are files of the same form."
+	return "The industry workloads emulate users; the families gpu-hbm, architecture, kv and fabric are probes that isolate a part of the stack: given alone to run or twin predict, without a load, one runs its ladder and ends in a fitted result. Each is a file that plimsoll workloads show prints; your own are files of the same form."
 }
 
 func (*workloadsListCmd) Examples() []string { return []string{"plimsoll workloads list"} }

@@ -205,6 +205,14 @@ func (l *level) prompt() float64 {
 	return median(l.values(func(r *request) float64 { return float64(r.tokens()) })).value
 }
 
+// who names the load of a step.
+func (l *level) who() string {
+	if l.Rate > 0 {
+		return fmt.Sprintf("%.4g a second", l.Rate)
+	}
+	return plural(l.Users, "users")
+}
+
 // label names a step by what it sets.
 func (l *level) label() string {
 	var parts []string

@@ -411,8 +411,8 @@ func TestTheilSenWithstandsOutliers(t *testing.T) {
 			y[r.IntN(60)] = 1e6 * r.ExpFloat64()
 		}
 		l := theilSen(x, y, confidence)
-		if math.Abs(l.slope.value-slope) > 0.1 || math.Abs(l.intercept.value-3) > 3 {
-			t.Fatalf("slope %v intercept %v, want %v and 3", l.slope.value, l.intercept.value, slope)
+		if math.Abs(l.slope.value-slope) > 0.1 || math.Abs(l.intercept-3) > 3 {
+			t.Fatalf("slope %v intercept %v, want %v and 3", l.slope.value, l.intercept, slope)
 		}
 	})
 }

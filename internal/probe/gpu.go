@@ -47,7 +47,7 @@ func fitPrefill(d *data, out *run.Probe) {
 			x, y = append(x, n), append(y, e.value)
 			continue
 		}
-		point(out, plural(st.Users, "users"), n, median(v), len(v))
+		point(out, st.who(), n, median(v), len(v))
 		// Together: tokens of prompts over the time in which they were computed.
 		from, to, tokens := int64(math.MaxInt64), int64(math.MinInt64), 0
 		for j := range st.requests {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -124,10 +125,8 @@ func holdingOf(st *level) holding {
 		starts = append(starts, r.start)
 	}
 	slices.SortFunc(changes, func(a, b change) int {
-		if a.at != b.at {
-			return int(min(max(a.at-b.at, -1), 1))
-		}
-		return a.sequences - b.sequences // who leaves does so before who comes
+		// Who leaves does so before who comes.
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sequences, b.sequences))
 	})
 	h.sweep(changes, starts, st)
 	return h
@@ -184,7 +183,7 @@ func prefillTime(st *level) float64 {
 			firsts = append(firsts, r)
 		}
 	}
-	slices.SortFunc(firsts, func(a, b *request) int { return int(min(max(a.first-b.first, -1), 1)) })
+	slices.SortFunc(firsts, func(a, b *request) int { return cmp.Compare(a.first, b.first) })
 	var per []float64
 	for i := 1; i < len(firsts) && i <= 16; i++ {
 		if n := firsts[i].tokens(); n > 0 && firsts[i].first > firsts[i-1].first {
@@ -363,8 +362,15 @@ func (l *level) warm() []*request {
 	return out
 }
 
+// reused are the times to the first token of a rung.
+type reused struct {
+	declared float64
+	v        []float64
+}
+
 func fitReuse(d *data, out *run.Probe) {
 	var x, y, gaps []float64
+	var ends []reused
 	silent, engine := 0, false
 	for i := range d.steps {
 		st := &d.steps[i]
@@ -381,6 +387,7 @@ func fitReuse(d *data, out *run.Probe) {
 				shares = append(shares, 100*float64(r.cached)/float64(r.tokens()))
 			}
 		}
+		ends = append(ends, reused{declared, slices.Clone(times)})
 		point(out, "ttft", 100*declared, median(times), len(times))
 		hit := mean(shares)
 		if !hit.known() {
@@ -403,11 +410,14 @@ func fitReuse(d *data, out *run.Probe) {
 	} else {
 		result(out, "largest difference", unknown, "points", false, "Neither the answers nor the telemetry say what was found in the cache: only the times below do.")
 	}
+	slices.SortStableFunc(ends, func(a, b reused) int { return cmp.Compare(a.declared, b.declared) })
 	fitted := theilSen(x, y, confidence)
 	result(out, "ttft per point", fitted.slope, "ms", fitted.slope.bounded(), "What a further hundredth of reuse changes of the time to the first token (Theil and Sen); below 0 it is worth something.")
-	whole := fitted.intercept
-	if whole.known() && whole.value > 0 {
-		result(out, "worth of reuse", fitted.slope.scale(-100*100/whole.value), "%", fitted.slope.hi < 0, "How much of the time of a prompt without reuse (%.4g ms) goes when all of it is reused.", whole.value)
+	if len(ends) > 1 {
+		// From the rung that declares least to the one that declares most.
+		e := ratio(ends[0].v, ends[len(ends)-1].v)
+		worth := estimate{100 * (1 - e.value), 100 * (1 - e.hi), 100 * (1 - e.lo)}
+		result(out, "worth of reuse", worth, "%", worth.lo > 0, "How much of the time to the first token goes from %.0f to %.0f %% of reuse (Hodges and Lehmann on logarithms).", 100*ends[0].declared, 100*ends[len(ends)-1].declared)
 	}
 	switch {
 	case engine:
@@ -546,7 +556,7 @@ func fitGrowth(d *data, out *run.Probe) {
 			return
 		}
 		// Relative to the start.
-		start := l.intercept.value + l.slope.value*x[0]
+		start := l.intercept + l.slope.value*x[0]
 		e := l.slope.scale(100 * 60 / start)
 		up := certain.slope.above(0)
 		leak = leak || up

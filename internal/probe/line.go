@@ -81,16 +81,17 @@ func medianRank(n int) int {
 	return r
 }
 
-// line is a straight line through points.
-type line struct{ slope, intercept estimate }
+// line is a straight line through points. Its height at 0 comes without an interval.
+type line struct {
+	slope     estimate
+	intercept float64
+}
 
 // theilSen is the line of Theil and Sen through points: the median of the slopes of
 // all pairs, with Sen's interval from the variance of Kendall's tau under ties of x
 // at a confidence. It withstands outliers in up to 29 % of the points, and assumes
 // nothing of the noise but that it is alike and independent. The intercept is the
-// median of what is left at x = 0; its interval is that of the median of these rests
-// moved by the interval of the slope, which is wide on the safe side. Beyond 2,000
-// points it takes every k-th.
+// median of what is left at x = 0. Beyond 2,000 points it takes every k-th.
 func theilSen(x, y []float64, conf float64) line {
 	const most = 2000
 	if n := len(x); n > most {
@@ -111,7 +112,7 @@ func theilSen(x, y []float64, conf float64) line {
 		}
 	}
 	if len(slopes) == 0 {
-		return line{unknown, unknown}
+		return line{unknown, math.NaN()}
 	}
 	slices.Sort(slopes)
 	m := len(slopes)
@@ -133,18 +134,10 @@ func theilSen(x, y []float64, conf float64) line {
 		slope.lo, slope.hi = slopes[lo-1], slopes[hi]
 	}
 	rest := make([]float64, n)
-	mean := 0.0
 	for i := range x {
 		rest[i] = y[i] - slope.value*x[i]
-		mean += x[i] / float64(n)
 	}
-	at := median(rest)
-	if slope.bounded() && at.bounded() {
-		// The line turns about the middle of the points.
-		a, b := (slope.value-slope.lo)*mean, (slope.hi-slope.value)*mean
-		at.lo, at.hi = at.lo-max(b, -a), at.hi+max(a, -b)
-	}
-	return line{slope, at}
+	return line{slope, median(rest).value}
 }
 
 // shift is by how much b lies above a: the median of all differences (Hodges and

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 
 	"plimsoll/internal/conduct"
@@ -62,16 +61,6 @@ var kinds = map[string]*kind{
 	"fabric/churn":                  &churn,
 	"fabric/transfer":               &transfer,
 	"fabric/parallel-latency":       &parallelLatency,
-}
-
-// Names lists the probes, sorted.
-func Names() []string {
-	out := make([]string, 0, len(kinds))
-	for name := range kinds {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // of returns the probe that a scenario runs, nil when it runs none: a probe is a

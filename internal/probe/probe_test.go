@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +68,7 @@ func find(t testing.TB, p *run.Probe, name string) run.ProbeFit {
 // run that goes on. What the twin has no truth for (transfer, parallel latency,
 // tiers of a cache, speculation, experts, media) is only run here for its form.
 func TestEveryProbeEndsInAResult(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
 			var sets []string
 			switch name {
@@ -171,7 +173,7 @@ func wellFormed(t *testing.T, p *run.Probe) {
 // Nothing that a run can come to stops a fit: no request, none that ended well, one
 // each, and steps that were never begun.
 func TestFitsOfNearlyNothing(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		s := scene(t, name)
 		for what, per := range map[string]int{"no request": 0, "one request a step": 1, "two": 2} {
 			for _, status := range []record.Status{record.OK, record.Failed, record.Incomplete} {

@@ -331,7 +331,7 @@ func (v *validator) load(l *Load) {
 		} else if haveStages {
 			other = "load.stages"
 		}
-		v.fail("load.steps", "steps have users or rates of their own"+v.also(other)+"; --set "+other+"=null drops the other", "")
+		v.fail("load.steps", "steps have users or rates of their own"+v.also(other)+"; --set load.steps=null drops the steps, --set "+other+"=null the other", "")
 	case haveSteps:
 		v.steps(l)
 	case haveUsers && haveRate:
