@@ -160,7 +160,7 @@ func (q *tokenizing) close() {
 	}
 }
 
-func (q *tokenizing) chat() bool { return dialect.API(q.s.Target.API) == dialect.OpenAIChat }
+func (q *tokenizing) chat() bool { return dialect.API(q.s.Target.API) != dialect.OpenAICompletions }
 
 // count returns the number of tokens of a text, as a message of a chat or alone.
 func (q *tokenizing) count(ctx context.Context, text string, chat bool) (int, error) {

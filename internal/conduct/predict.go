@@ -103,7 +103,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 	p.twin = twin.PredictConfig{
 		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users.Population, MaxInFlight: s.Load.MaxInFlight,
 		MaxErrorShare: s.Guards.MaxErrorShare, MaxTotalTokens: s.Guards.MaxTotalTokens,
-		Stream: !s.Target.NoStream, Template: dialect.API(s.Target.API) == dialect.OpenAIChat, Exact: s.Target.IgnoreEOS,
+		Stream: !s.Target.NoStream, Template: dialect.API(s.Target.API) != dialect.OpenAICompletions, Exact: s.Target.IgnoreEOS,
 	}
 	for _, st := range p.plan {
 		p.twin.Steps = append(p.twin.Steps, twin.Step(st))

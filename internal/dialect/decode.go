@@ -105,6 +105,9 @@ func recycle(t [][]byte) [][]byte {
 // call. An event that is no JSON at all makes Result.Bad true.
 func (d *Decoder) Event(name, data []byte) Delta {
 	d.marks = d.marks[:0]
+	if d.api == OpenAIResponses {
+		return d.response(name, data)
+	}
 	if len(name) == 0 && d.learnt {
 		if cumulative, ok := d.fast(data); ok {
 			return Delta{Marks: d.marks, Cumulative: cumulative}
@@ -164,6 +167,9 @@ func (d *Decoder) Body(data []byte) Delta {
 	d.marks = d.marks[:0]
 	out := Delta{Cumulative: record.Unknown}
 	data = trim(data)
+	if d.api == OpenAIResponses {
+		return d.responseBody(data)
+	}
 	d.chunk.reset()
 	if !d.chunk.walk(data, d.api, true) || !d.chunk.sound(data) {
 		d.chunk.reset()

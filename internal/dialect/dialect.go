@@ -15,6 +15,7 @@ type API string
 const (
 	OpenAIChat        API = "openai.chat"
 	OpenAICompletions API = "openai.completions"
+	OpenAIResponses   API = "openai.responses"
 )
 
 // Options say how a request body is shaped beyond the request itself.
@@ -78,6 +79,9 @@ type Result struct {
 	Finished bool
 	// Done is true when the terminal event was seen.
 	Done bool
+	// ID is the name of a response that a later request may refer to; empty but in the
+	// Responses API.
+	ID string
 	// ErrorMessage and ErrorType come from an error object in the body.
 	ErrorMessage, ErrorType string
 	// Text, Reasoning and Refusal hold the joined output per choice, Calls the

@@ -210,7 +210,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
 		req := message.Request{Parts: []message.Part{{Text: one}, {Role: message.Assistant, Text: two}, {Generator: "g", Tokens: 1}}}
-		for _, a := range APIs() {
+		for _, a := range []API{OpenAIChat, OpenAICompletions} {
 			body, err := AppendRequest(nil, a, &req, renderer{"g": one}, &Options{Model: two})
 			if err != nil {
 				t.Fatal(err)

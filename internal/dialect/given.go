@@ -15,8 +15,12 @@ func CheckBody(api API, body string) error {
 		return errors.New("the body is no JSON object")
 	}
 	want, other := "prompt", "messages"
-	if api == OpenAIChat {
+	switch api {
+	case OpenAIChat:
 		want, other = other, want
+	case OpenAIResponses:
+		want = "input"
+	case OpenAICompletions:
 	}
 	if _, ok := fields[want]; ok {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // APIs lists the APIs that this build speaks.
-func APIs() []API { return []API{OpenAIChat, OpenAICompletions} }
+func APIs() []API { return []API{OpenAIChat, OpenAICompletions, OpenAIResponses} }
 
 // Lookup returns the API of that name, or an error that names the nearest one.
 func Lookup(name string) (API, error) {
@@ -58,6 +58,8 @@ func (a API) Path() string {
 		return "/v1/chat/completions"
 	case OpenAICompletions:
 		return "/v1/completions"
+	case OpenAIResponses:
+		return "/v1/responses"
 	}
 	return ""
 }
@@ -89,6 +91,8 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 	switch {
 	case req.Body != "":
 		err = w.given(req.Body, req.Exact, o)
+	case api == OpenAIResponses:
+		err = w.appendResponse(req, r, o)
 	case api == OpenAIChat:
 		if w.field("messages") {
 			w.dst, err = appendMessages(w.dst, req.Parts, r)
@@ -101,16 +105,21 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 	if err != nil {
 		return dst, err
 	}
-	if _, renamed := o.Extra["max_completion_tokens"]; req.MaxTokens > 0 && !renamed && !w.have["max_completion_tokens"] && w.field("max_tokens") {
+	renamed := api == OpenAIResponses // its fields have names of their own
+	if _, other := o.Extra["max_completion_tokens"]; other {
+		renamed = true
+	}
+	typed := api != OpenAIResponses
+	if req.MaxTokens > 0 && !renamed && !w.have["max_completion_tokens"] && w.field("max_tokens") {
 		w.dst = appendInt(w.dst, int64(req.MaxTokens))
 	}
-	if req.Choices > 1 && w.field("n") {
+	if typed && req.Choices > 1 && w.field("n") {
 		w.dst = appendInt(w.dst, int64(req.Choices))
 	}
-	if req.ReasoningEffort != "" && w.field("reasoning_effort") {
+	if typed && req.ReasoningEffort != "" && w.field("reasoning_effort") {
 		w.dst = appendQuoted(w.dst, req.ReasoningEffort)
 	}
-	if req.ResponseSchema != "" && w.field("response_format") {
+	if typed && req.ResponseSchema != "" && w.field("response_format") {
 		if !json.Valid([]byte(req.ResponseSchema)) {
 			return dst, fmt.Errorf("make request body: the schema of the answer is not JSON: %q", req.ResponseSchema)
 		}
@@ -118,8 +127,8 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 		w.dst = append(w.dst, req.ResponseSchema...)
 		w.dst = append(w.dst, "}}"...)
 	}
-	if len(req.Tools) > 0 && w.field("tools") {
-		if w.dst, err = appendTools(w.dst, req.Tools); err != nil {
+	if typed && len(req.Tools) > 0 && w.field("tools") {
+		if w.dst, err = appendTools(w.dst, req.Tools, false); err != nil {
 			return dst, err
 		}
 	}
@@ -135,7 +144,7 @@ func AppendRequest(dst []byte, api API, req *message.Request, r message.Renderer
 	if o.Stream && w.field("stream") {
 		w.dst = append(w.dst, "true"...)
 	}
-	if o.Stream && (o.Usage || o.RunningUsage) && w.field("stream_options") {
+	if typed && o.Stream && (o.Usage || o.RunningUsage) && w.field("stream_options") {
 		w.dst = append(w.dst, `{"include_usage":true`...)
 		if o.RunningUsage {
 			w.dst = append(w.dst, `,"continuous_usage_stats":true`...)
@@ -245,7 +254,7 @@ func appendMessages(dst []byte, parts []message.Part, r message.Renderer) ([]byt
 			}
 			dst = appendCalls(dst, calls)
 		case hasMedia(parts[i:j]):
-			dst, err = appendContents(dst, parts[i:j], r)
+			dst, err = appendContents(dst, parts[i:j], r, false)
 		default:
 			dst = append(dst, '"')
 			dst, err = appendParts(dst, parts[i:j], r)
@@ -276,15 +285,19 @@ func appendCalls(dst []byte, calls []message.Call) []byte {
 	return append(dst, ']')
 }
 
-// appendTools appends what a model may call.
-func appendTools(dst []byte, tools []message.Function) ([]byte, error) {
+// appendTools appends what a model may call; flat is the form of the Responses API.
+func appendTools(dst []byte, tools []message.Function, flat bool) ([]byte, error) {
 	dst = append(dst, '[')
 	for i := range tools {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		t := &tools[i]
-		dst = appendQuoted(append(dst, `{"type":"function","function":{"name":`...), t.Name)
+		dst = append(dst, `{"type":"function",`...)
+		if !flat {
+			dst = append(dst, `"function":{`...)
+		}
+		dst = appendQuoted(append(dst, `"name":`...), t.Name)
 		if t.Description != "" {
 			dst = appendQuoted(append(dst, `,"description":`...), t.Description)
 		}
@@ -294,7 +307,9 @@ func appendTools(dst []byte, tools []message.Function) ([]byte, error) {
 			}
 			dst = append(append(dst, `,"parameters":`...), t.Parameters...)
 		}
-		dst = append(dst, "}}"...)
+		if dst = append(dst, '}'); !flat {
+			dst = append(dst, '}')
+		}
 	}
 	return append(dst, ']'), nil
 }
@@ -303,8 +318,13 @@ func hasMedia(parts []message.Part) bool {
 	return slices.ContainsFunc(parts, func(p message.Part) bool { return p.Media != nil })
 }
 
-// appendContents appends a message as a list: texts, images, sounds.
-func appendContents(dst []byte, parts []message.Part, r message.Renderer) ([]byte, error) {
+// appendContents appends a message as a list: texts, images, sounds. Typed is the form
+// of the Responses API, whose texts and images are those of an input.
+func appendContents(dst []byte, parts []message.Part, r message.Renderer, typed bool) ([]byte, error) {
+	image, imageEnd, words := `{"type":"image_url","image_url":{"url":"data:`, `"}}`, `{"type":"text","text":"`
+	if typed {
+		image, imageEnd, words = `{"type":"input_image","image_url":"data:`, `"}`, `{"type":"input_text","text":"`
+	}
 	dst = append(dst, '[')
 	for i := 0; i < len(parts); {
 		if i > 0 {
@@ -319,9 +339,9 @@ func appendContents(dst []byte, parts []message.Part, r message.Renderer) ([]byt
 				dst = made.AppendMedia(append(dst, `{"type":"input_audio","input_audio":{"data":"`...), m)
 				dst = append(dst, `","format":"wav"}}`...)
 			} else {
-				dst = append(append(dst, `{"type":"image_url","image_url":{"url":"data:`...), m.Type()...)
+				dst = append(append(dst, image...), m.Type()...)
 				dst = made.AppendMedia(append(dst, ";base64,"...), m)
-				dst = append(dst, `"}}`...)
+				dst = append(dst, imageEnd...)
 			}
 			i++
 			continue
@@ -330,7 +350,7 @@ func appendContents(dst []byte, parts []message.Part, r message.Renderer) ([]byt
 		for j < len(parts) && parts[j].Media == nil {
 			j++
 		}
-		dst = append(dst, `{"type":"text","text":"`...)
+		dst = append(dst, words...)
 		var err error
 		if dst, err = appendParts(dst, parts[i:j], r); err != nil {
 			return dst, err

@@ -120,7 +120,7 @@ func TestWriterRoundTrip(t *testing.T) {
 		return out
 	}
 	u := unknown
-	for _, api := range APIs() {
+	for _, api := range []API{OpenAIChat, OpenAICompletions} {
 		w := NewWriter(api, "id\"1", "m", 7)
 		b := w.AppendRole(nil, 0, &WriterUsage{Prompt: 9, Cached: -1, Reasoning: -1})
 		roles := len(b)
@@ -197,7 +197,7 @@ func TestParseRequest(t *testing.T) {
 		Stop: []string{"x"}, Temperature: &half, Seed: &seed, Tools: 1, ToolChoice: "none",
 		Messages: []ServerMessage{{Role: "system", Text: "s"}, {Role: "user", Text: "u"}},
 	}
-	for _, api := range APIs() {
+	for _, api := range []API{OpenAIChat, OpenAICompletions} {
 		body, err := AppendRequest(nil, api, &req, nil, &o)
 		if err != nil {
 			t.Fatal(err)

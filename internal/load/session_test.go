@@ -1,6 +1,8 @@
 package load
 
 import (
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -12,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/play"
 	"plimsoll/internal/record"
 	"plimsoll/internal/workload"
+	"plimsoll/internal/workload/content"
 )
 
 // needing is a population that says what it needs.
@@ -169,4 +173,54 @@ func TestSearchAtAURL(t *testing.T) {
 	if r := g.only(); r.Status != record.Cancelled || r.Start != record.Unset || r.RetrievalEnd != record.Unset || len(g.server.Requests()) != 0 {
 		t.Errorf("a request given up during its search is %v, its search from %d to %d", r.Status, r.RetrievalStart, r.RetrievalEnd)
 	}
+}
+
+// Where the server keeps answers, a turn names the one before and brings only what is
+// new; a turn that fails ends its session (case 146).
+func TestAnswersThatTheServerKeeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := func(id string) play.Response {
+			r := play.Response{
+				Status: 200, Headers: [][2]string{{"Content-Type", "text/event-stream"}}, Framing: "chunked",
+				Writes: []play.Write{{At: 10, Text: "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"" + id + "\"}}\n\n" +
+					"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"hello\"}\n\n" +
+					"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"" + id + "\",\"status\":\"completed\",\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n"}},
+			}
+			r.End.How, r.End.At = "eof", 10
+			return r
+		}
+		broken := play.Response{Status: 500, Headers: [][2]string{{"Content-Type", "application/json"}}, Framing: "length", Writes: []play.Write{{At: 5, Text: `{"error":{"message":"no"}}`}}}
+		broken.End.How, broken.End.At = "eof", 5
+		script := &play.Script{Format: "llm-play/1", Responses: []play.Response{events("resp_1"), events("resp_2"), broken, events("resp_4")}}
+		script.Request.Path, script.Request.API = "/v1/responses", "openai.responses"
+		g := newRig(t, script)
+		g.cfg.Renderer = new(content.Renderer)
+		g.cfg.Population = workload.NewSessions(1, file(t, "{name: w, prompt: {system: 5, turn: 6}, output: 3, session: {turns: 4}}"))
+		g.cfg.Steps = []Step{{Users: 1, Requests: 4, Drain: time.Hour}}
+		g.run()
+		var got []string
+		for _, q := range g.server.Requests() {
+			var b struct {
+				Previous string `json:"previous_response_id"`
+				Store    bool
+				Input    []struct{ Role string }
+			}
+			if err := json.Unmarshal(q.Body, &b); err != nil {
+				t.Fatal(err)
+			}
+			roles := ""
+			for _, i := range b.Input {
+				roles += i.Role + " "
+			}
+			got = append(got, fmt.Sprintf("%s %v %s", b.Previous, b.Store, strings.TrimSpace(roles)))
+		}
+		want := []string{" true system user", "resp_1 true user", "resp_2 true user", " true system user"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		rs := g.byID()
+		if rs[2].Status != record.Failed || rs[3].Session == rs[2].Session || rs[3].Turn != 0 || rs[1].Output != 1 || rs[1].Prompt != 5 || rs[1].Status != record.OK {
+			t.Errorf("turn 3 ended as %v and the next is turn %d of session %d", rs[2].Status, rs[3].Turn, rs[3].Session)
+		}
+	})
 }

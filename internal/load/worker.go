@@ -448,6 +448,9 @@ func (w *worker) outcome() workload.Outcome {
 		// The server kept it waiting: the next request is not late for that.
 		o.Ended = max(w.freed, w.rec.End)
 	}
+	if w.run.cfg.API == dialect.OpenAIResponses {
+		o.Kept, o.ID = true, w.dec.Result().ID
+	}
 	if w.rec.Reasoning != record.Unknown {
 		o.ReasoningTokens = w.rec.Reasoning
 	}

@@ -153,6 +153,10 @@ type Request struct {
 	// Guessed says that the length of the prompt is an estimate, of given text or of
 	// what a model makes of media: nobody asked for it.
 	Guessed bool
+	// Previous names an earlier answer that the server keeps with all that led to it,
+	// where the API has that: the first Known parts need not be sent.
+	Previous string
+	Known    int
 	// MaxTokens is the limit on output tokens; 0 leaves it to the server.
 	MaxTokens int
 	// Exact asks the server to produce exactly MaxTokens (ignore_eos and

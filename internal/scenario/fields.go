@@ -32,7 +32,7 @@ var fieldHelp = map[string]Field{
 
 	"target.url":                {Help: "The endpoint: a base with or without `/v1`, or the full path of an endpoint. Several are used in turn.", Example: "http://localhost:8000", Arg: "URL[,URL]"},
 	"target.model":              {Help: "The model to ask for. Left out, the server's model list is asked for its first.", Example: "meta-llama/Llama-3.1-8B-Instruct", Arg: "NAME"},
-	"target.api":                {Help: "The API to speak. Left out, it follows from the path in `url` when that names an endpoint.", Example: "openai.completions", Choices: []string{APIChat, APICompletions}, Arg: "NAME"},
+	"target.api":                {Help: "The API to speak. Left out, it follows from the path in `url` when that names an endpoint.", Example: "openai.completions", Choices: []string{APIChat, APICompletions, APIResponses}, Arg: "NAME"},
 	"target.api-key-env":        {Help: "Name of the environment variable that holds the key, which is sent as `Authorization: Bearer KEY`. The key itself is never written anywhere.", Example: "OPENAI_API_KEY", Arg: "NAME"},
 	"target.header":             {Help: "Further header fields of every request. A value that is a key must come from the environment: `${NAME}`. On the command line `--header K=V`, again for each.", Example: "{X-Team: research, x-api-key: \"${TEAM_KEY}\"}", Arg: "K=V"},
 	"target.extra-body":         {Help: "Further fields of every request body, sent as they are. On the command line a JSON object.", Example: "{top_p: 0.9}", Arg: "JSON"},

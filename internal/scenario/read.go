@@ -191,6 +191,8 @@ func apiOfURLs(urls []string) string {
 			api = APIChat
 		case strings.HasSuffix(path, "/completions"):
 			api = APICompletions
+		case strings.HasSuffix(path, "/responses"):
+			api = APIResponses
 		}
 		if api == "" || found != "" && found != api {
 			return ""

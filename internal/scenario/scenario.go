@@ -224,6 +224,7 @@ func (d *Data) TelemetryOff() bool {
 const (
 	APIChat        = "openai.chat"
 	APICompletions = "openai.completions"
+	APIResponses   = "openai.responses"
 
 	ArrivalConstant = "constant"
 	ArrivalPoisson  = "poisson"

@@ -120,7 +120,7 @@ func (v *validator) target(t *Target) {
 		v.url(v.step("target.url", i, len(t.URL)), raw, true)
 	}
 	v.text("target.model", t.Model)
-	v.choice("target.api", t.API, []string{APIChat, APICompletions})
+	v.choice("target.api", t.API, []string{APIChat, APICompletions, APIResponses})
 	v.choice("target.usage", t.Usage, []string{UsageFinal, UsageRunning, UsageNone})
 	v.keyName("target.api-key-env", t.APIKeyEnv)
 	v.headers("target.header", t.Header)

@@ -91,6 +91,10 @@ type Outcome struct {
 	ReasoningTokens int32
 	// Calls are the tools that the answer called, as far as the driver keeps them.
 	Calls []message.Call
+	// Kept says that the server keeps answers, so that a session goes on from the one
+	// before by its name, ID, and not at all without it. ID is empty when nobody said.
+	Kept bool
+	ID   string
 	// Ended is the time of the end on the run's clock.
 	Ended int64
 }

@@ -126,8 +126,12 @@ type session struct {
 	parts         []message.Part
 	kept, context int
 
-	lost    bool // a question failed
-	guessed bool // the length of media is an estimate
+	lost bool // a question failed
+	// previous names the last answer, where the server keeps it with the first known
+	// of parts; empty when all must be sent.
+	previous string
+	known    int
+	guessed  bool // the length of media is an estimate
 
 	// Of the turn under way.
 	stage    stage
@@ -180,6 +184,7 @@ func (m *session) begin(at int64) Action {
 	m.turn, m.turns, m.due, m.lost, m.guessed = 0, k.turns.Int(r, 1), at, false, false
 	clear(m.parts)
 	m.kept, m.context = 0, 0
+	m.previous, m.known = "", 0
 	m.parts = append(m.parts[:0], m.s.system...)
 	m.group(r)
 	if f.Prompt.Session.Tokens.Kind != "" {
@@ -339,7 +344,7 @@ func (m *session) full() bool {
 func (m *session) request(at int64) Action {
 	f, k := m.s.file, &m.s.file.compiled
 	again := f.Session.History != HistoryNone && m.turn+1 < m.turns
-	m.req = message.Request{Parts: m.parts, Tools: m.s.tools, Guessed: m.guessed}
+	m.req = message.Request{Parts: m.parts, Tools: m.s.tools, Guessed: m.guessed, Previous: m.previous, Known: m.known}
 	if f.Output.Reasoning != nil {
 		m.req.ReasoningEffort = f.Output.Reasoning.Effort
 	}
@@ -414,7 +419,7 @@ func (m *session) Done(_ int64, o Outcome) Action {
 	case record.OK, record.Cancelled:
 		m.answered(o)
 	default:
-		return m.failed(o.Ended)
+		return m.failed(o)
 	}
 	return m.over(o.Ended)
 }
@@ -441,14 +446,22 @@ func (m *session) Foresee(yield func(p *message.Part)) {
 }
 
 // failed goes on after a request that was not answered: nobody keeps its question, and
-// nobody asks it again.
-func (m *session) failed(ended int64) Action {
+// nobody asks it again. Where the server keeps the history there is no going on.
+func (m *session) failed(o Outcome) Action {
 	m.drop()
 	m.lost = true
-	if m.s.file.Session.OnFailure == OnFailureEnd {
+	if m.s.file.Session.OnFailure == OnFailureEnd || o.Kept {
 		m.turn = max(m.turn, m.turns-1)
 	}
-	return m.over(ended)
+	return m.over(o.Ended)
+}
+
+// refer remembers the name of an answer, with all that is in parts by then.
+func (m *session) refer(o Outcome) {
+	m.previous, m.known = "", 0
+	if o.Kept && o.Status == record.OK && m.s.file.Session.History == HistoryServer {
+		m.previous, m.known = o.ID, len(m.parts)
+	}
 }
 
 // answered makes the turn and its answer a part of the session's context.
@@ -471,6 +484,7 @@ func (m *session) answered(o Outcome) {
 		m.parts = append(m.parts, p)
 	}
 	m.keep()
+	m.refer(o)
 }
 
 // generator makes what stands in for an answer of which only the length is known.
@@ -502,13 +516,18 @@ func (m *session) called(o Outcome) Action {
 	f, k := m.s.file, &m.s.file.compiled
 	if o.Status != record.OK {
 		m.calls = 0
-		return m.failed(o.Ended)
+		return m.failed(o)
 	}
 	calls, offers := m.made(o.Calls)
 	m.parts = append(m.parts, message.Part{
 		Role: message.Assistant, Layer: message.LayerHistory, Generator: m.generator(), Seed: m.answerSeed(uint64(1 + m.call)),
 		Text: o.Text, Tokens: m.visible(o, 0), Calls: calls,
 	})
+	if len(o.Calls) > 0 { // a call that stands in is none that the server knows
+		m.refer(o)
+	} else {
+		m.previous, m.known = "", 0
+	}
 	r := m.draw(labelResult, uint64(m.turn), uint64(m.call))
 	var wait int64 // of calls side by side
 	for i := range calls {
@@ -660,7 +679,7 @@ func (m *session) joined(o Outcome) Action {
 		}
 	}
 	if !any {
-		return m.failed(o.Ended)
+		return m.failed(o)
 	}
 	if k.hasTurn {
 		m.parts = append(m.parts, m.question)
