@@ -203,15 +203,15 @@ export default function RequestsPage({ path, query }: PageProps) {
     const timer = setInterval(() => setTick(n => n + 1), 2000)
     return () => clearInterval(timer)
   }, [live])
-  const n = Number(query.get('req'))
-  const selected = query.has('req') && Number.isInteger(n) && n >= 0 ? n : null
+  const n = Number(query.get('n'))
+  const selected = query.has('n') && Number.isInteger(n) && n >= 0 ? n : null
   if (doc.value === null) return <div class="page">{doc.error ? <Trouble error={doc.error} again={doc.again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
   return (
     <div class="page">
       <div class="page-head"><h1>{doc.value.run.name || id}</h1><a href={`/runs/${encodeURIComponent(id)}`}>{t('back')}</a></div>
       <Requests
-        source={source} doc={doc.value} from={doc.value.span.from} to={doc.value.span.to} filter={query.get('filter') ?? ''} onFilter={f => setQuery({ filter: f, box: null })}
-        selected={selected} onSelect={v => setQuery({ req: v === null ? null : String(v) })} live={live} tick={tick}
+        source={source} doc={doc.value} from={doc.value.span.from} to={doc.value.span.to} filter={query.get('q') ?? ''} onFilter={f => setQuery({ q: f, box: null })}
+        selected={selected} onSelect={v => setQuery({ n: v === null ? null : String(v) })} live={live} tick={tick}
       />
     </div>
   )

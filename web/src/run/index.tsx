@@ -3,7 +3,7 @@
 
 import type { ComponentType } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { HttpSource, type Mark, type Ms, type RunDoc, type SeriesList, type Source } from '../api'
+import { HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
 import type { PageProps } from '../app'
 import { count, elapsed, plain } from '../format'
 import { useKeys } from '../keys'
@@ -30,6 +30,8 @@ export interface RequestsProps {
 }
 
 const explorer = import.meta.glob<{ Requests: ComponentType<RequestsProps> }>('../pages/requests.tsx')
+const stepsPage = import.meta.glob<{ Steps: ComponentType<{ doc: RunDoc }> }>('../pages/steps.tsx')
+const probePage = import.meta.glob<{ ProbeFits: ComponentType<{ probe: ProbeDoc }> }>('../pages/probe.tsx')
 
 export default function RunPage({ path }: PageProps) {
   const source = useMemo(() => new HttpSource(path[0] ?? ''), [path[0]])
@@ -65,6 +67,7 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
       {marks && <MarkList board={board} pick={setMark} />}
       <Stage board={board} mark={mark} pick={setMark} />
       <p class="run-help small faint no-print">{t('mouse')}</p>
+      <Results doc={board.doc} />
       <Explorer board={board} />
       {dialog === 'lanes' && <LanesDialog board={board} close={() => setDialog(null)} />}
     </div>
@@ -141,6 +144,28 @@ function LanesDialog({ board, close }: { board: Board; close: () => void }) {
 }
 
 const at = (list: string[], key: string) => { const i = list.indexOf(key); return i < 0 ? list.length : i }
+
+/** What a run of several steps, and a probe, come to; loaded where there is such a thing. */
+function Results({ doc }: { doc: RunDoc }) {
+  const [Steps, setSteps] = useState<{ view: ComponentType<{ doc: RunDoc }> } | null>(null)
+  const [Fits, setFits] = useState<{ view: ComponentType<{ probe: ProbeDoc }> } | null>(null)
+  const list = doc.summary?.steps
+  const several = Array.isArray(list) && list.length > 1
+  const probe = doc.probe !== null
+  useEffect(() => {
+    let here = true
+    if (several) stepsPage['../pages/steps.tsx']?.().then((m) => { if (here) setSteps({ view: m.Steps }) }, () => {})
+    if (probe) probePage['../pages/probe.tsx']?.().then((m) => { if (here) setFits({ view: m.ProbeFits }) }, () => {})
+    return () => { here = false }
+  }, [several, probe])
+  if (!(several && Steps) && !(doc.probe && Fits)) return null
+  return (
+    <div class="run-results">
+      {doc.probe && Fits && <Fits.view probe={doc.probe} />}
+      {several && Steps && <Steps.view doc={doc} />}
+    </div>
+  )
+}
 
 /** The requests of the range; the component is loaded with the view, not before it. */
 function Explorer({ board }: { board: Board }) {
