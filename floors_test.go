@@ -52,7 +52,8 @@ var doors = map[string][]string{
 	"github.com/alecthomas/kong":       {"cli"},
 	"github.com/goccy/go-yaml":         {"strictyaml"},
 	"github.com/google/jsonschema-go":  {"scenario", "stats"},
-	"github.com/parquet-go/parquet-go": {"run"},
+	// What is kept, and traces that come so.
+	"github.com/parquet-go/parquet-go": {"run", "workload"},
 	// Only its parser of exposition pages, with the labels that it needs.
 	"github.com/prometheus/prometheus": {"telemetry"},
 	"github.com/klauspost/compress":    {"run", "stream"},

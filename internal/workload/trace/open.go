@@ -96,12 +96,23 @@ func Open(path string, opts Options) (*Reader, error) {
 		f.Close()
 		return nil, fmt.Errorf("open trace %s: it is a folder, want a file", path)
 	}
-	r, err := newReader(f, path, opts)
+	in, closers := io.Reader(f), []io.Closer{f}
+	if err == nil && isParquet(f) {
+		rows, err := openParquet(f, st.Size(), filepath.Base(path))
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		in, closers = rows, []io.Closer{rows, f}
+	}
+	r, err := newReader(in, path, opts)
 	if err != nil {
-		f.Close()
+		for _, c := range closers {
+			c.Close()
+		}
 		return nil, err
 	}
-	r.closers = append(r.closers, f)
+	r.closers = append(r.closers, closers...)
 	return r, nil
 }
 
@@ -143,7 +154,7 @@ func newReader(in io.Reader, path string, opts Options) (*Reader, error) {
 		return nil, fmt.Errorf("read trace %s: the file is empty", path)
 	}
 	for magic, what := range map[string]string{
-		"PAR1": "a Parquet file", "ARROW1": "an Arrow file", "\x28\xb5\x2f\xfd": "compressed with zstd", "\x89HDF": "an HDF5 file", "PK\x03\x04": "a zip archive",
+		"PAR1": "a Parquet file, which is only read by its name", "ARROW1": "an Arrow file", "\x28\xb5\x2f\xfd": "compressed with zstd", "\x89HDF": "an HDF5 file", "PK\x03\x04": "a zip archive",
 		"version https://git-lfs": "a Git LFS pointer, not the file itself",
 	} {
 		if bytes.HasPrefix(head, []byte(magic)) {
