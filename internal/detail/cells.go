@@ -183,55 +183,67 @@ const mostUnsettled = 900 * second
 const joinedGaps = 16 << 10
 
 // settled returns the time before which requests are filed by schedule: until then
-// all those have ended that take no longer than the longest so far.
+// those have ended that take no longer than the longest so far. It never falls, though
+// the longest becomes longer.
 func (s *Store) settled() int64 {
 	if s.lasting {
 		return math.MaxInt64
 	}
-	t := max(s.latest, 0) - min(s.longest, mostUnsettled)
-	return max(t, 0) / s.meta.Step * s.meta.Step
+	return s.settledTo
 }
 
 // addGaps counts the times between the tokens of r.
 func (s *Store) addGaps(r *record.Request, workload int, t, end int64) {
-	if r.Status == record.OK && len(r.Events) > 1 {
-		h := &s.scratch
-		h.Reset()
-		if stats.ITL(r, func(gap int64, tokens int32) { h.RecordShared(gap, uint64(tokens)) }) {
-			b, _ := h.AppendBinary(nil) // it never fails
-			s.unsettled = append(s.unsettled, unsettled{t, end, gapsOf(workload, r.Flags&record.BufferedStream != 0), b})
-		}
+	s.settle((max(s.latest, 0) - min(s.longest, mostUnsettled)) / s.meta.Step * s.meta.Step)
+	if r.Status != record.OK || len(r.Events) < 2 {
+		return
 	}
-	s.settle(s.settled())
+	h := &s.scratch
+	h.Reset()
+	if !stats.ITL(r, func(gap int64, tokens int32) { h.RecordShared(gap, uint64(tokens)) }) {
+		return
+	}
+	b, _ := h.AppendBinary(nil) // it never fails
+	u := unsettled{t, end, gapsOf(workload, r.Flags&record.BufferedStream != 0), b}
+	if t < s.settledTo {
+		s.file(&u)
+		return
+	}
+	s.unsettled = append(s.unsettled, u)
 }
 
 // settle files what was scheduled before t by its schedule.
 func (s *Store) settle(t int64) {
-	if t == s.settledTo {
+	if t <= s.settledTo {
 		return
 	}
 	s.settledTo = t
 	kept := s.unsettled[:0]
-	for _, u := range s.unsettled {
-		if u.scheduled >= t {
-			kept = append(kept, u)
-			continue
+	for i := range s.unsettled {
+		if u := &s.unsettled[i]; u.scheduled >= t {
+			kept = append(kept, *u)
+		} else {
+			s.file(u)
 		}
-		for len(s.gaps) <= u.of {
-			s.gaps = append(s.gaps, nil)
-		}
-		i := s.grid.cell(u.scheduled)
-		for len(s.gaps[u.of]) <= i {
-			s.gaps[u.of] = append(s.gaps[u.of], nil)
-		}
-		c := &s.gaps[u.of][i]
-		if len(*c)+len(u.gaps) > joinedGaps {
-			*c = joined(&s.scratch, *c)
-		}
-		*c = append(*c, u.gaps...)
 	}
 	clear(s.unsettled[len(kept):])
 	s.unsettled = kept
+}
+
+// file puts gaps into the cell of their schedule.
+func (s *Store) file(u *unsettled) {
+	for len(s.gaps) <= u.of {
+		s.gaps = append(s.gaps, nil)
+	}
+	i := s.grid.cell(u.scheduled)
+	for len(s.gaps[u.of]) <= i {
+		s.gaps[u.of] = append(s.gaps[u.of], nil)
+	}
+	c := &s.gaps[u.of][i]
+	if len(*c)+len(u.gaps) > joinedGaps {
+		*c = joined(&s.scratch, *c)
+	}
+	*c = append(*c, u.gaps...)
 }
 
 // joined puts the histograms in b together.

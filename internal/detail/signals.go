@@ -209,6 +209,9 @@ func bucketsFor(from, to, cellStep int64, points int) buckets {
 		points = defaultPoints
 	}
 	points = min(points, mostPoints)
+	if from < 0 {
+		points++ // no bucket goes beyond 0
+	}
 	if to <= from {
 		to = from + 1
 	}
