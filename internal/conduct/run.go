@@ -359,15 +359,14 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 	closed := w.Close()
 	if err != nil {
 		_ = w.Update(func(i *run.Info) { i.State, i.Message = run.Failed, err.Error() }) // the first error is told
-		k.shown(nil, nil)
+		_ = k.shown(nil, nil)                                                            // as above
 		return nil, err
 	}
 	out, err := k.finish(res, watch, canary.Lags(), closed)
-	if out != nil {
-		k.shown(out.Summary, res.Steps)
-	} else {
-		k.shown(nil, res.Steps)
+	if out == nil {
+		return nil, errors.Join(err, k.shown(nil, res.Steps))
 	}
+	out.Broken = errors.Join(out.Broken, k.shown(out.Summary, res.Steps))
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
 	"plimsoll/internal/load"
+	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/telemetry"
@@ -45,16 +46,43 @@ func (k *keeper) showTo(canary *stream.Canary, scenario string) {
 	}
 	if k.readings != nil {
 		r.Every = k.readings.every
+		for _, h := range k.target.Hints {
+			r.Hints = append(r.Hints, telemetry.Hint(h))
+		}
 		r.Sources = func() []telemetry.SourceInfo { return k.readings.info(k.access) }
 	}
 	k.cfg.Watch.Begin(r)
 }
 
-// shown tells the one who watches how the run ended.
-func (k *keeper) shown(summary *stats.Summary, steps []load.StepResult) {
-	if k.cfg.Watch != nil {
-		k.cfg.Watch.End(summary, steps)
+// shown tells the one who watches how the run ended, and keeps what was noticed
+// meanwhile beside the records.
+func (k *keeper) shown(summary *stats.Summary, steps []load.StepResult) error {
+	w := k.cfg.Watch
+	if w == nil {
+		return nil
 	}
+	w.End(summary, steps)
+	defer w.Close()
+	var marks []run.Mark
+	for _, m := range w.Doc().Marks {
+		// Phases and gaps of telemetry are known from the run itself.
+		if m.Kind != "threshold" && m.Kind != "note" {
+			continue
+		}
+		mark := run.Mark{FromNS: m.T.NS(), Kind: m.Kind, Severity: m.Severity, Text: m.Text}
+		if m.To != nil {
+			mark.ToNS = new(m.To.NS())
+		}
+		marks = append(marks, mark)
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	saved, err := run.Open(k.writer.Dir())
+	if err != nil {
+		return err
+	}
+	return saved.WriteMarks(marks)
 }
 
 // describe says the load of all steps in words.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,8 +38,8 @@ func snapshots(t *testing.T, w *live.Watch) []*live.Snapshot {
 // kept of it in the end, and is the timeline where it is complete.
 func TestWatchedRun(t *testing.T) {
 	url := serveTwin(t)
-	cfg := config(t, plan(t, "target.url="+url, "load.users=3", "load.duration=4s", "load.warmup=500ms", "users.output-tokens=300", "target.ignore-eos=true",
-		"data.telemetry="+url+"/metrics", "guards.slo=e2e.p95=1h", "name=shown"))
+	cfg := config(t, plan(t, "target.url="+url, "load.users=6", "load.duration=6s", "load.warmup=500ms", "users.output-tokens=300", "target.ignore-eos=true",
+		"data.telemetry="+url+"/metrics", "guards.slo=ttft.p95=1ns", "name=shown"))
 	cfg.Watch = live.New()
 	if cfg.Watch.ID() != "" || cfg.Watch.Store() != nil {
 		t.Fatal("there is a run before it has begun")
@@ -49,8 +51,8 @@ func TestWatchedRun(t *testing.T) {
 	w := cfg.Watch
 	<-w.Ended()
 	list := snapshots(t, w)
-	if len(list) < 5 {
-		t.Fatalf("%d snapshots of a run of 4.5 s", len(list))
+	if len(list) < 7 {
+		t.Fatalf("%d snapshots of a run of 6.5 s", len(list))
 	}
 	last := list[len(list)-1]
 	if last.Verdict == nil || *last.Verdict != string(res.Summary.Run.Verdict) || last.Dropped != 0 {
@@ -171,8 +173,16 @@ func TestWatchedRun(t *testing.T) {
 		t.Errorf("only %d cells of the servers are compared", compared)
 	}
 
+	// What was noticed is kept beside the records.
+	marks, err := saved.Marks()
+	if err != nil || !slices.ContainsFunc(marks, func(m run.Mark) bool {
+		return m.Kind == "threshold" && m.Severity == "fail" && strings.HasPrefix(m.Text, "ttft p95 is over 1ns: ") && m.FromNS >= in.Steps[0].Start && m.ToNS == nil
+	}) {
+		t.Errorf("marks are %+v (%v)", marks, err)
+	}
+
 	doc := w.Doc()
-	if doc.Live || doc.Run.Name != "shown" || doc.Run.Model == "" || doc.Run.Load != "3 users" || len(doc.Phases) != 3 || doc.Summary == nil || doc.PlannedMs == nil || *doc.PlannedMs != 4500 {
+	if doc.Live || doc.Run.Name != "shown" || doc.Run.Model == "" || doc.Run.Load != "6 users" || len(doc.Phases) != 3 || doc.Summary == nil || doc.PlannedMs == nil || *doc.PlannedMs != 6500 {
 		t.Errorf("the document is %+v", doc)
 	}
 }

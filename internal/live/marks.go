@@ -189,7 +189,7 @@ type source struct {
 
 // sources looks which sources answer, and what they lack.
 func (d *doc) sources(w *Watch, now int64, infos []telemetry.SourceInfo) {
-	missing := Missing(infos)
+	missing := Missing(infos, w.run.Hints...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.missing = missing

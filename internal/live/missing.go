@@ -46,8 +46,9 @@ var lanes = []struct {
 
 // Missing says which lanes of a run have no data, why, and what would fill them, as
 // far as what is known of its sources of telemetry tells; none at all is a run
-// without telemetry. A group that nobody speaks of has one entry without a signal.
-func Missing(infos []telemetry.SourceInfo) []detail.Missing {
+// without telemetry. A group that nobody speaks of has one entry without a signal;
+// what to do about it is taken from hints that the search for sources gave.
+func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Missing {
 	out := []detail.Missing{}
 	if len(infos) == 0 {
 		for _, l := range lanes {
@@ -111,6 +112,12 @@ func Missing(infos []telemetry.SourceInfo) []detail.Missing {
 	for _, l := range lanes {
 		if len(speaks[l.group]) == 0 {
 			m := detail.Missing{Group: l.name, Why: l.why, Fix: l.fix}
+			for _, h := range hints {
+				if h.Source == l.name || l.group == signal.Engine && h.Source != "accelerator" && h.Source != "host" {
+					m.Fix = h.Text
+					break
+				}
+			}
 			if refused != "" && l.group == signal.Engine {
 				m.Why = refused
 				if strings.Contains(refused, "key") {

@@ -101,6 +101,12 @@ func TestMissing(t *testing.T) {
 	// One device of several with the fields is enough for a lane.
 	delete(want, "accelerator sm_active")
 	f("profiling is off on one", []telemetry.SourceInfo{engine, gpu, page(t, 2, "b:9400", profPage)}, want)
+	hints := []telemetry.Hint{{Source: "vLLM", Text: "leave --disable-log-stats out"}, {Source: "accelerator", Text: "run dcgm-exporter -c 1000"}}
+	for _, m := range Missing([]telemetry.SourceInfo{here}, hints...) {
+		if want := map[string]string{"engine": hints[0].Text, "accelerator": hints[1].Text}[m.Group]; want != "" && m.Fix != want {
+			t.Errorf("with hints the fix of %s is %q", m.Group, m.Fix)
+		}
+	}
 	if slices.ContainsFunc(Missing(nil), func(m detail.Missing) bool { return m.Fix == "" }) {
 		t.Error("a group without a way to fill it")
 	}

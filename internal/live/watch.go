@@ -42,8 +42,10 @@ type Run struct {
 	Workloads []string
 	// Every is the time between readings of telemetry, 0 without.
 	Every time.Duration
-	// Sources returns what is known of the sources of telemetry; nil without.
+	// Sources returns what is known of the sources of telemetry; nil without. Hints
+	// say how to get those that were looked for and not found.
 	Sources func() []telemetry.SourceInfo
+	Hints   []telemetry.Hint
 	// Health returns how this process does; nil when nobody knows.
 	Health func() Health
 }
@@ -72,7 +74,7 @@ type Progress struct {
 }
 
 // Watch looks at one run. The zero value does not work; see New. Its methods are
-// for concurrent use, but that Begin and End are called once, in this order.
+// for concurrent use, but that Begin, End and Close are called once, in this order.
 type Watch struct {
 	begun, ended, stop chan struct{}
 	stopOnce           sync.Once
@@ -219,9 +221,9 @@ func (w *Watch) Begin(r Run) {
 	w.done.Go(w.loop)
 }
 
-// End says how the run ended, whose files are complete. What has not been looked at is,
-// a last snapshot is made, and every reader comes to its end. A nil summary is that
-// of a run that came to nothing; steps are those that were carried out.
+// End says how the run ended: what has not been looked at is, and a last snapshot is
+// made. A nil summary is that of a run that came to nothing; steps are those that
+// were carried out. Close follows, when everything of the run is on disk.
 func (w *Watch) End(summary *stats.Summary, steps []load.StepResult) {
 	w.mu.Lock()
 	if len(steps) > 0 {
@@ -232,8 +234,10 @@ func (w *Watch) End(summary *stats.Summary, steps []load.StepResult) {
 	close(w.over)
 	w.done.Wait()
 	w.ring.end()
-	close(w.ended)
 }
+
+// Close says that the run's files are complete.
+func (w *Watch) Close() { close(w.ended) }
 
 // loop looks at what comes until the end.
 func (w *Watch) loop() {

@@ -13,10 +13,12 @@ import (
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/detail"
+	"plimsoll/internal/live"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/signal"
 	"plimsoll/internal/stats"
+	"plimsoll/internal/telemetry"
 )
 
 // RunRow returns the line of a run in a list of runs.
@@ -135,7 +137,7 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	out := detail.RunDoc{
 		Run: rowOf(r, summary, saved), Summary: summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
 		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: workloadsOf(workloadNames(saved), s.Workloads()), Marks: []detail.Mark{},
-		Missing: MissingLanes(s.Series(), info.Target), Scenario: string(text),
+		Missing: MissingLanes(s.Series(), &info), Scenario: string(text),
 	}
 	if p, err := r.Probe(); err == nil {
 		out.Probe = p
@@ -155,7 +157,8 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	for _, l := range in.Limits {
 		out.SLO = append(out.SLO, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.String()})
 	}
-	out.Marks = marks(&info, &in, summary, out.Phases)
+	noticed, _ := r.Marks() // only a run that was watched has them
+	out.Marks = marks(&info, &in, summary, out.Phases, noticed)
 	return out, nil
 }
 
@@ -223,8 +226,9 @@ func Phases(steps []stats.StepInput, warmup time.Duration, end int64) []detail.P
 // mostMarks bounds those of one kind.
 const mostMarks = 200
 
-// marks are what happened in a run: steps, what its verdict is for, what was lost.
-func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []detail.Phase) []detail.Mark {
+// marks are what happened in a run: steps, what its verdict is for, what was lost, and
+// what was noticed while it was watched.
+func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []detail.Phase, noticed []run.Mark) []detail.Mark {
 	out := []detail.Mark{}
 	for _, p := range phases {
 		if p.Name != "steady" {
@@ -242,6 +246,13 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 	}
 	if len(in.Steps) == 0 {
 		return out
+	}
+	for _, m := range noticed {
+		mark := detail.Mark{T: detail.ToMs(m.FromNS), Kind: m.Kind, Severity: m.Severity, Text: m.Text}
+		if m.ToNS != nil {
+			mark.To = new(detail.ToMs(*m.ToNS))
+		}
+		out = append(out, mark)
 	}
 	start, end := detail.ToMs(in.Steps[0].Start), detail.ToMs(in.Steps[len(in.Steps)-1].End)
 	if summary != nil {
@@ -278,54 +289,37 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 	return out
 }
 
-// shown are the groups of signals that lanes show, each with the signals of which one
-// at least is to be there, and what to do when none is.
-var shown = []struct {
-	group, name string
-	of          signal.Group
-	fix         string
-}{
-	{"engine", "the engine", signal.Engine, "name its page: --telemetry http://HOST:PORT/metrics; `plimsoll check URL` says what an endpoint tells"},
-	{"accelerator", "the accelerators", signal.Accelerator, "run dcgm-exporter -c 1000 (NVIDIA) or the vendor's exporter on the host, and name its page with --telemetry"},
-	{"network", "the network", signal.Network, "run node_exporter on the host, and name its page with --telemetry"},
-	{"host", "the hosts", signal.Host, "run node_exporter on the host, and name its page with --telemetry"},
-}
-
-// MissingLanes says which signals that lanes show are in none of series, and what would make
-// them known. Target is what the check of the endpoint found, as run.json has it.
-func MissingLanes(series []detail.Series, target json.RawMessage) []detail.Missing {
+// MissingLanes says which lanes of a run on disk have nothing among series, why, and
+// what would fill them.
+func MissingLanes(series []detail.Series, info *run.Info) []detail.Missing {
+	if info.Input != nil && info.Input.Virtual {
+		return []detail.Missing{} // nothing was to be read
+	}
 	var have [signal.Count]bool
-	var groups [256]bool
+	groups := make(map[string]bool)
 	for i := range series {
-		if id, ok := signal.Lookup(series[i].Signal); ok {
-			have[id], groups[id.Def().Group] = true, true
+		// What a machine says of itself that only measures is under its own name.
+		if id, ok := signal.Lookup(series[i].Signal); ok && series[i].Source == "" {
+			have[id] = true
+			groups[laneGroups[id.Def().Group]] = true
 		}
 	}
 	var facts conduct.Facts
-	_ = json.Unmarshal(target, &facts) // what cannot be read gives no hints
-	out := []detail.Missing{}
-	for _, g := range shown {
-		if groups[g.of] {
-			continue
-		}
-		m := detail.Missing{Group: g.group, Why: "nothing was read that speaks for " + g.name, Fix: g.fix}
-		for _, h := range facts.Hints {
-			if h.Source == g.group || g.group == "engine" && h.Source != "accelerator" && h.Source != "host" {
-				m.Fix = h.Text
-				break
-			}
-		}
-		out = append(out, m)
+	_ = json.Unmarshal(info.Target, &facts) // what cannot be read gives no hints
+	hints := make([]telemetry.Hint, len(facts.Hints))
+	for i, h := range facts.Hints {
+		hints[i] = telemetry.Hint(h)
 	}
-	if groups[signal.Accelerator] {
-		for _, id := range []signal.ID{signal.SMActive, signal.TensorActive, signal.DRAMActive} {
-			if !have[id] {
-				out = append(out, detail.Missing{
-					Group: "accelerator", Signal: id.String(), Why: "the exporter does not state its profiling fields",
-					Fix: "start dcgm-exporter with the DCP metrics (-f /etc/dcgm-exporter/dcp-metrics-included.csv)",
-				})
-			}
+	return slices.DeleteFunc(live.Missing(info.Telemetry, hints...), func(m detail.Missing) bool {
+		if m.Signal == "" {
+			return groups[m.Group]
 		}
-	}
-	return out
+		id, ok := signal.Lookup(m.Signal)
+		return ok && have[id]
+	})
+}
+
+// laneGroups are the groups of signals as the panel names them.
+var laneGroups = map[signal.Group]string{
+	signal.Engine: "engine", signal.Accelerator: "accelerator", signal.Network: "network", signal.Host: "host",
 }

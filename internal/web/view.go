@@ -180,7 +180,8 @@ func (s *Server) getSeries(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		out.Series, out.Missing = o.store.Series(), report.MissingLanes(o.store.Series(), o.saved.Info().Target)
+		info := o.saved.Info()
+		out.Series, out.Missing = o.store.Series(), report.MissingLanes(o.store.Series(), &info)
 	}
 	if out.Series == nil {
 		out.Series = []detail.Series{}
