@@ -136,8 +136,11 @@ func TestResponsesBody(t *testing.T) {
 func TestAppendResponse(t *testing.T) {
 	req := message.Request{
 		Parts: []message.Part{
-			{Role: message.System, Text: "s"}, {Text: "q"}, {Media: &message.Media{}},
-			{Role: message.Assistant, Calls: []message.Call{{ID: "c1", Name: "f", Arguments: "{}"}}}, {Role: message.Tool, CallID: "c1", Text: "r"},
+			{Role: message.System, Text: "s"},
+			{Text: "q"},
+			{Media: &message.Media{}},
+			{Role: message.Assistant, Calls: []message.Call{{ID: "c1", Name: "f", Arguments: "{}"}}},
+			{Role: message.Tool, CallID: "c1", Text: "r"},
 		},
 		MaxTokens: 9, Exact: true, Tools: []message.Function{{Name: "f", Parameters: "{}"}}, ReasoningEffort: "low", ResponseSchema: `{"a":1}`,
 	}

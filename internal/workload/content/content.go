@@ -161,17 +161,18 @@ func (d *document) appendBytes(dst []byte, seed uint64, n int, lang Lang) []byte
 	g := d.table[lang]()
 	s.reset(g, random.Derive(seed, g.kind))
 	from := len(dst)
-	s.limit = from + n
+	limit := from + n
+	s.limit = limit
 	dst = appendSalt(dst, seed^g.kind)
 	dst = s.rule(dst, g.start)
-	for len(dst) < s.limit {
+	for len(dst) < limit {
 		before := len(dst)
 		if dst = s.rule(dst, g.more); len(dst) == before {
 			panic("BUG: grammar " + g.name + ": rule more makes nothing")
 		}
 	}
-	states.Put(s)
-	return cut(dst, from, s.limit)
+	states.Put(s) // another's from here on
+	return cut(dst, from, limit)
 }
 
 // appendSalt appends the number that tells the seed's document from all others:

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"hash/fnv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -332,4 +333,28 @@ func TestFit(t *testing.T) {
 			t.Errorf("%v fits", s)
 		}
 	}
+}
+
+// Texts that are made side by side are those that are made one after another; the race
+// detector sees to what they share.
+func TestTextsSideBySide(t *testing.T) {
+	r := new(Renderer)
+	text := func(i int) string {
+		return string(r.AppendText(nil, &message.Part{Generator: []string{"contract", "prose/zh", "paper"}[i%3], Seed: uint64(i), Tokens: 20 + 37*i}))
+	}
+	want := make([]string, 40)
+	for i := range want {
+		want[i] = text(i)
+	}
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range want {
+				if at := (i + worker*11) % len(want); text(at) != want[at] {
+					t.Errorf("text %d is another beside others", at)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
