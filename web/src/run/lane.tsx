@@ -208,6 +208,7 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
             onClick={() => { board.current = lane.key; board.setHeight(lane.key, big ? null : large) }}
           >{laneName(lane)}</button>
           {(lane.parts.length === 1 || lane.kind === 'stack' || lane.devices) && <Value name="" />}
+          {lane.kind === 'envelope' && <span class="small muted num">{t('members', { n: lane.members ?? 0 })}</span>}
         </div>
         <Legend board={board} lane={lane} off={off} toggle={toggle} workloads={workloads} toggleWorkload={toggleWorkload} heat={heat} />
       </div>
@@ -283,7 +284,7 @@ function EnvelopeLegend({ board, lane }: { board: Board; lane: Lane }) {
   return (
     <ul class="legend">
       {(['max', 'median', 'min'] as const).map((k) => <li key={k}><span class="entry"><i class={`stroke env-${k}`} aria-hidden="true" />{t(k)}</span><Value name={k} /></li>)}
-      <li class="small faint cut" title={name}>{t('members', { n: lane.members ?? 0 })}{name && <> · {t('worst', { name })}</>}</li>
+      {name && <li class="small muted cut" title={`${worst?.source ?? ''} ${name}`}><span class="cut">{t('worst', { name })}</span></li>}
     </ul>
   )
 }

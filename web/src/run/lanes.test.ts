@@ -59,7 +59,8 @@ test.each([
 ])('devices %j', (labels, want) => expect(deviceNames(labels.map((l) => ({ source: 's', labels: l })))).toEqual(want))
 test('devices of several sources have their source', () => {
   expect(deviceNames([{ source: 'h1', labels: 'gpu=3' }, { source: 'h2', labels: 'gpu=3' }])).toEqual(['h1', 'h2'])
-  expect(deviceName({ source: 'h1', labels: 'gpu=3,uuid=x' })).toBe('h1 gpu 3')
+  expect(deviceName({ source: 'h1', labels: 'gpu=3,uuid=x' })).toBe('gpu 3')
+  expect(deviceName({ source: 'h1', labels: '' })).toBe('h1')
 })
 
 test('a choice goes into an address and back', () => {

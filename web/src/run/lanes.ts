@@ -234,8 +234,8 @@ export function deviceNames(list: Labelled[]): string[] {
   return all.map((p) => p.filter(([k, v]) => chosen.includes(k) && (k !== 'source' || v !== '')).map(([k, v]) => (k === 'source' || v === '' ? v || k : `${k} ${v}`)).join(' '))
 }
 
-/** One device in full. */
-export const deviceName = (d: Labelled) => pairsOf(d).filter(([k, v]) => k !== 'uuid' && v !== '').map(([k, v]) => (k === 'source' ? v : `${k} ${v}`)).join(' ')
+/** One device by its labels, without what nobody can read. */
+export const deviceName = (d: Labelled) => pairsOf(d).filter(([k]) => k !== 'uuid' && k !== 'source').map(([k, v]) => (v === '' ? k : `${k} ${v}`)).join(' ') || d.source
 
 /** Names of workloads without their family, where that leaves them different. */
 export function shortNames(names: string[]): string[] {
