@@ -22,6 +22,7 @@ type replayFlags struct {
 	Spread   bool     `name:"spread" group:"replay" help:"Distribute requests of one instant over the time to the next."`
 	Answers  string   `name:"answers" placeholder:"WHOSE" group:"replay" help:"What later turns have in their history: answers of the server (default) or recorded."`
 	Content  string   `name:"content" placeholder:"NAME" group:"replay" help:"Generator of prompts of which only the length is known (default words)."`
+	Images   string   `name:"image-size" placeholder:"WxH" group:"replay" help:"Send as many images of this size with a request as it had in the file; none by default."`
 	Format   string   `name:"format" placeholder:"NAME" group:"replay" help:"The file's format, as plimsoll trace formats lists them; found from the content by default."`
 	TimeUnit string   `name:"time-unit" placeholder:"U" group:"replay" help:"What the times are in: ns, us, ms or s; the format's own by default."`
 	Block    string   `name:"block-size" placeholder:"N" group:"replay" help:"Tokens that one hash stands for; the format's own by default."`

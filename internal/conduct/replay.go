@@ -12,6 +12,7 @@ import (
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/workload"
 	"plimsoll/internal/workload/content"
 	"plimsoll/internal/workload/trace"
 )
@@ -58,6 +59,7 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 		Seed: s.Seed, Timing: trace.Timing(u.Timing), Speed: u.Speed, GapCap: u.GapCap, Exact: s.Target.IgnoreEOS, Output: int(u.OutputTokens.A),
 		Generator: u.Content, Untimed: u.Trace == "", RecordedAnswers: u.Answers == scenario.AnswersRecorded,
 	}
+	opts.ImageWidth, opts.ImageHeight = u.Image()
 	if c, ok := counter.(content.Tokenizer); ok {
 		opts.Count = c.Count
 	}
@@ -81,6 +83,9 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 	r := &replay{trace: t, requests: len(t.Records)}
 	if r.Replay, err = trace.NewReplay(t, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	if r.Needs()&workload.NeedMedia != 0 && dialect.API(s.Target.API) != dialect.OpenAIChat {
+		return nil, fmt.Errorf("users.image-size: images have no place in API %s: want %s", s.Target.API, dialect.OpenAIChat)
 	}
 	if u.Trace != "" {
 		if t.Summary.Timed == 0 {

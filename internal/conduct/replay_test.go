@@ -259,6 +259,51 @@ func TestDatasetsAreSent(t *testing.T) {
 	}, "load.rate=5", "load.arrival=constant", "load.requests=3")
 }
 
+// As many images as a request had go with it, of the asked size, when one is asked for.
+func TestTraceWithImages(t *testing.T) {
+	const azure = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n2024-10-15T12:00:00.000Z,0,36,12\n2024-10-15T12:00:00.151Z,2,15,6\n"
+	dir := t.TempDir()
+	writeFile(t, dir, "t.csv", azure)
+	for _, size := range []string{"", "64x48"} {
+		e := new(received)
+		s := httptest.NewServer(e)
+		sets := []string{"target.url=" + s.URL, "target.model=m", "data.telemetry=none", "users.trace=t.csv"}
+		if size != "" {
+			sets = append(sets, "users.image-size="+size)
+		}
+		cfg := config(t, plan(t, sets...))
+		cfg.Dir = dir
+		_, err := Run(t.Context(), cfg)
+		s.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := map[int]int{}
+		for _, b := range e.bodies {
+			n := 0
+			parts, _ := b["messages"].([]any)[0].(map[string]any)["content"].([]any)
+			for _, p := range parts {
+				if p := p.(map[string]any); p["type"] == "image_url" {
+					n++
+				}
+			}
+			images[n]++
+		}
+		want := map[int]int{0: 2}
+		if size != "" {
+			want = map[int]int{0: 1, 2: 1}
+		}
+		if diff := cmp.Diff(want, images); diff != "" {
+			t.Errorf("size %q: requests by images (-want +got):\n%s", size, diff)
+		}
+	}
+	cfg := config(t, plan(t, "target.url=http://127.0.0.1:1", "users.trace=t.csv", "users.image-size=64x48", "target.api=openai.completions"))
+	cfg.Dir = dir
+	if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "users.image-size: images have no place in API openai.completions") {
+		t.Errorf("images in completions: %v", err)
+	}
+}
+
 // A plan of a trace counts what is in it.
 func TestPlanOfTrace(t *testing.T) {
 	p, err := NewPlan(plan(t, "target.url=http://h", "users.trace="+published+"azure_2023_code.csv.gz", "users.from=1m", "users.until=11m", "users.speed=4"), nil, ".")

@@ -69,6 +69,7 @@ var fieldHelp = map[string]Field{
 	"users.spread":           {Help: "Distribute the requests of one instant evenly over the time to the next, for traces with coarse times.", Example: "true"},
 	"users.answers":          {Help: "What later turns have in their history: the `server`'s own answers (the default) or those `recorded` in the file.", Example: "recorded", Choices: []string{AnswersServer, AnswersRecorded}, Arg: "WHOSE"},
 	"users.content":          {Help: "Generator of the text of prompts of which the file has only the length; see docs/content.md. Left out, plain words.", Example: "prose", Arg: "NAME"},
+	"users.image-size":       {Help: "Width and height of the images that requests of the file had: as many as each had are made and sent, beside the tokens that the file says. Left out, none are.", Example: "1024x768", Arg: "WxH"},
 	"users.format":           {Help: "The file's format, as `plimsoll trace formats` lists them. Left out, it is found from the content.", Example: "mooncake", Arg: "NAME"},
 	"users.time-unit":        {Help: "What the file's times are in. Left out, the unit of its format.", Example: "ms", Choices: []string{"ns", "us", "ms", "s"}, Arg: "U"},
 	"users.block-size":       {Help: "Tokens that one hash of the file stands for. Left out, that of its format.", Example: "512", Arg: "N"},

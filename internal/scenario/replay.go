@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"plimsoll/internal/strictyaml"
@@ -35,6 +37,9 @@ type Replay struct {
 	// Content is the generator of prompts of which only the length is known; empty for
 	// plain words.
 	Content string `yaml:"content,omitempty"`
+	// ImageSize is the width and height of the images that requests of the file had,
+	// as 1024x768; empty sends none.
+	ImageSize string `yaml:"image-size,omitempty"`
 
 	// How the file is read: see trace.Options.
 	Format         string            `yaml:"format,omitempty"`
@@ -60,6 +65,20 @@ const (
 
 // maxSpeed bounds Speed: a day in less than a tenth of a second is a slip.
 const maxSpeed = 1e6
+
+// maxPixels bounds the width and the height of an image, as package content does.
+const maxPixels = 8192
+
+// Image returns the size of images, 0 for none.
+func (r *Replay) Image() (width, height int) {
+	w, h, ok := strings.Cut(r.ImageSize, "x")
+	width, err := strconv.Atoi(w)
+	height, err2 := strconv.Atoi(h)
+	if !ok || err != nil || err2 != nil || width < 1 || height < 1 || width > maxPixels || height > maxPixels {
+		return 0, 0
+	}
+	return width, height
+}
 
 // Replayed is the file that is replayed, "" for none.
 func (r *Replay) Replayed() string {
@@ -158,6 +177,9 @@ func (v *validator) replay(u *Users) {
 		v.fail("users.block-size", "want a number of tokens of at least 1", fmt.Sprint(r.BlockSize))
 	}
 	v.text("users.content", r.Content)
+	if w, h := r.Image(); r.ImageSize != "" && (w == 0 || h == 0) {
+		v.fail("users.image-size", fmt.Sprintf("want a width and a height of 1 to %d pixels, as in 1024x768", maxPixels), strictyaml.Quote(r.ImageSize))
+	}
 	v.text("users.format", r.Format)
 	for _, k := range slices.Sorted(maps.Keys(r.Column)) {
 		v.text(strictyaml.Join("users.column", k), r.Column[k])
@@ -176,7 +198,7 @@ func (r *Replay) field() string {
 var (
 	timeFields   = []string{"users.timing", "users.from", "users.until", "users.spread"}
 	replayFields = append([]string{
-		"users.speed", "users.gap-cap", "users.answers", "users.content", "users.format", "users.time-unit", "users.block-size", "users.column",
+		"users.speed", "users.gap-cap", "users.answers", "users.content", "users.image-size", "users.format", "users.time-unit", "users.block-size", "users.column",
 		"users.turns", "users.keep-zero-output", "users.on-bad-row",
 	}, timeFields...)
 )

@@ -54,6 +54,9 @@ type ReplayOptions struct {
 	// Count counts the tokens of given text; it may be called from many goroutines at
 	// once. Nil estimates by the length in bytes, and requests say so.
 	Count func(text string) int
+	// ImageWidth and ImageHeight, when above 0, send as many images of that size with
+	// a request as the trace says it had, beside the tokens that it says.
+	ImageWidth, ImageHeight int
 	// RecordedAnswers puts the recorded answers into the history of later turns;
 	// else those that the server gives now.
 	RecordedAnswers bool
@@ -374,6 +377,9 @@ func (p *Replay) gather() {
 		if len(p.nodes[i].tools) > 0 {
 			p.needs |= workload.NeedTools
 		}
+		if p.images(r) > 0 {
+			p.needs |= workload.NeedMedia
+		}
 	}
 }
 
@@ -430,6 +436,14 @@ func (p *Replay) CheckContext(context int, estimates bool) error {
 		}
 	}
 	return nil
+}
+
+// images is how many images go with a request; a given body has its own.
+func (p *Replay) images(r *Record) int {
+	if p.opts.ImageWidth <= 0 || p.opts.ImageHeight <= 0 || len(r.Body) > 0 && !r.Delta {
+		return 0
+	}
+	return r.Images
 }
 
 // Needs returns what the machines may ask of their driver.
@@ -519,7 +533,11 @@ func (p *Replay) Describe() string {
 		b.WriteString(", window " + p.trace.part)
 	}
 	if n := p.trace.Summary.Images; n > 0 {
-		fmt.Fprintf(&b, "; its %d images are not sent", n)
+		if p.needs&workload.NeedMedia != 0 {
+			fmt.Fprintf(&b, ", with images of %dx%d", p.opts.ImageWidth, p.opts.ImageHeight)
+		} else {
+			fmt.Fprintf(&b, "; its %d images are not sent", n)
+		}
 	}
 	return b.String()
 }
@@ -530,6 +548,7 @@ const (
 	labelTail    = 0x7461696c   // "tail"
 	labelAnswer  = 0x616e73     // "ans"
 	labelSession = 0x73657373   // "sess"
+	labelImage   = 0x696d67     // "img"
 )
 
 // Numbers of sessions are unique in a run and stay below 2^53: 2^20 steps of 2^32
@@ -785,11 +804,17 @@ func (m *machine) prompt(i int32, h *history) {
 	default:
 		m.made(i, max(r.Input, 1), message.LayerTurn)
 	}
+	for k := range p.images(r) {
+		m.parts = append(m.parts, message.Part{
+			Role: message.User, Layer: message.LayerTurn,
+			Media: &message.Media{Kind: message.Image, Width: p.opts.ImageWidth, Height: p.opts.ImageHeight, Seed: m.seed(labelImage, i) + uint64(k)},
+		})
+	}
 	m.req = message.Request{Parts: m.parts, MaxTokens: p.output(i), ReasoningTokens: r.Reasoning, Tools: p.nodes[i].tools}
 	if len(r.Body) > 0 && !r.Delta {
 		m.req.Body = string(r.Body)
 	}
-	m.req.Guessed = p.opts.Count == nil && len(r.Messages) > 0
+	m.req.Guessed = p.opts.Count == nil && len(r.Messages) > 0 || p.images(r) > 0
 	m.req.Exact = p.opts.Exact && m.req.MaxTokens > 0
 	if keep {
 		h.parts = append(h.parts[:0], m.parts...)
