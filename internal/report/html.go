@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/plainjson"
+	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/signal"
 )
@@ -182,12 +184,15 @@ func bundleOf(s *detail.Store, doc *detail.RunDoc, size sizes) (*bundle, error) 
 		}
 	}
 	b.Figures = s.Figures(from, to)
-	rows, method, err := sampleOf(s, size.requests)
+	rows, weights, method, err := sampleOf(s, size.requests)
 	if err != nil {
 		return nil, err
 	}
 	b.Sampled = method
 	b.Requests = columnsOf(rows)
+	if weights != nil {
+		b.Requests["weight"] = weights
+	}
 	return b, onesOf(b, s, rows)
 }
 
@@ -248,25 +253,27 @@ func seriesOf(all []detail.Series, most int) (drawn, envelopes []detail.Series, 
 	return drawn, envelopes, ids
 }
 
-// sampleOf returns at most n requests in the order of their schedule, and how they were
-// chosen; nil when they are all.
-func sampleOf(s *detail.Store, n int) ([]detail.RequestRow, *string, error) {
+// sampleOf returns at most n requests in the order of their schedule, for how many of all
+// each of them stands, and how they were chosen; both nil when they are all. With the
+// weights, what the panel works out of a part of the time is not of the extremes, of
+// which all are here, more than of the others.
+func sampleOf(s *detail.Store, n int) ([]detail.RequestRow, []float64, *string, error) {
 	total := s.Len()
 	if total <= n {
 		rows, err := s.Requests(detail.Query{Limit: max(total, 1)})
-		return rows.Rows, nil, err
+		return rows.Rows, nil, nil, err
 	}
-	chosen := map[int64]detail.RequestRow{}
+	chosen, sure := map[int64]detail.RequestRow{}, map[int64]bool{}
 	take := func(q detail.Query) error {
 		rows, err := s.Requests(q)
 		for _, r := range rows.Rows {
-			chosen[r.N] = r
+			chosen[r.N], sure[r.N] = r, true
 		}
 		return err
 	}
 	failed, err := s.Requests(detail.Query{Filter: "-status:ok", Limit: 1})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	every := (failed.Matched + n/5 - 1) / (n / 5)
 	var list []detail.RequestRow
@@ -280,7 +287,7 @@ func sampleOf(s *detail.Store, n int) ([]detail.RequestRow, *string, error) {
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	_, to := s.Span()
 	for i := range int64(stretches) {
@@ -288,14 +295,14 @@ func sampleOf(s *detail.Store, n int) ([]detail.RequestRow, *string, error) {
 		for _, f := range []string{"ttft", "tpot", "e2e"} {
 			for _, down := range []string{"", "-"} {
 				if err := take(detail.Query{From: from, To: max(until, 1), Sort: down + f, Limit: 1}); err != nil {
-					return nil, nil, err
+					return nil, nil, nil, err
 				}
 			}
 		}
 	}
 	step := (total + n - len(chosen) - 1) / (n - len(chosen))
 	if list, err = s.Every("", step); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, r := range list {
 		chosen[r.N] = r
@@ -305,13 +312,25 @@ func sampleOf(s *detail.Store, n int) ([]detail.RequestRow, *string, error) {
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b detail.RequestRow) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) })
+	// A weight is one over how likely the request was to be chosen.
+	weights := make([]float64, len(out))
+	for i := range out {
+		switch r := &out[i]; {
+		case sure[r.N]:
+			weights[i] = 1
+		case r.Status == record.OK.String() || every == 0:
+			weights[i] = float64(step)
+		default:
+			weights[i] = math.Round(1000/(1-(1-1/float64(every))*(1-1/float64(step)))) / 1000
+		}
+	}
 	word := "every one that failed"
 	if every > 1 {
 		word = fmt.Sprintf("one in %d of those that failed", every)
 	}
 	method := fmt.Sprintf("%s of %s: %s, the least and the most of ttft, tpot and e2e in each of %d stretches of time, and one in %d of all",
 		Count(len(out)), Count(total), word, stretches, step)
-	return out, &method, nil
+	return out, weights, &method, nil
 }
 
 // columnsOf turns rows into columns; a column that says the same as an absent one is

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,9 +222,10 @@ func TestHTMLKeepsExtremes(t *testing.T) {
 	}
 	doc := embedded(t, page)
 	var rows struct {
-		N    []int64
-		TTFT []*float64 `json:"ttft_ms"`
-		E2E  []*float64 `json:"e2e_ms"`
+		N      []int64
+		TTFT   []*float64 `json:"ttft_ms"`
+		E2E    []*float64 `json:"e2e_ms"`
+		Weight []float64
 	}
 	var sampled string
 	var figures detail.Figures
@@ -237,6 +240,26 @@ func TestHTMLKeepsExtremes(t *testing.T) {
 	want := s.Figures(0, 0)
 	if figures.Requests.Scheduled != want.Requests.Scheduled || *figures.Latency["ttft"].P95 != *want.Latency["ttft"].P95 || !figures.Steady {
 		t.Errorf("figures are %+v, want those of all", figures.Requests)
+	}
+	// The weights make up for the extremes: they stand for all requests, and the median
+	// and the 95th percentile of the sample are near those of all.
+	if len(rows.Weight) != len(rows.N) {
+		t.Fatalf("%d weights of %d requests", len(rows.Weight), len(rows.N))
+	}
+	var all float64
+	var known []weighed
+	for i, w := range rows.Weight {
+		if all += w; rows.TTFT[i] != nil {
+			known = append(known, weighed{*rows.TTFT[i], w})
+		}
+	}
+	if math.Abs(all-24_000) > 0.03*24_000 {
+		t.Errorf("the weights come to %v of 24,000", all)
+	}
+	for permille, exact := range map[float64]float64{500: *want.Latency["ttft"].P50, 950: *want.Latency["ttft"].P95} {
+		if got := weighedQuantile(known, permille/1000); math.Abs(got-exact) > 0.03*exact {
+			t.Errorf("p%v of the sample is %v, of all %v", permille/10, got, exact)
+		}
 	}
 	for name, list := range map[string][]*float64{"ttft": rows.TTFT, "e2e": rows.E2E} {
 		for _, down := range []string{"", "-"} {
@@ -261,6 +284,24 @@ func TestHTMLKeepsExtremes(t *testing.T) {
 	if err != nil || failed.Matched != 480 {
 		t.Fatalf("%d failed, error %v", failed.Matched, err)
 	}
+}
+
+// weighed is a value and for how many it stands.
+type weighed struct{ v, w float64 }
+
+// weighedQuantile is the least value up to which a share q of the weights lies.
+func weighedQuantile(list []weighed, q float64) float64 {
+	slices.SortFunc(list, func(a, b weighed) int { return cmp.Compare(a.v, b.v) })
+	var all, sum float64
+	for _, x := range list {
+		all += x.w
+	}
+	for _, x := range list {
+		if sum += x.w; sum >= q*all {
+			return x.v
+		}
+	}
+	return math.NaN()
 }
 
 func TestDocument(t *testing.T) {

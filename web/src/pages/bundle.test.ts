@@ -3,7 +3,7 @@ import type { RequestRow, RunDoc, Source } from '../api'
 import { type Bundle, BundleSource, commonOf } from './bundle'
 import { figureColumns, termOf } from './figures'
 import { matches, parseFilter } from './filter'
-import { ranks } from './rank'
+import { ranks, weighedRanks } from './rank'
 
 const doc = { run: { id: 'r', name: 'r' }, workloads: ['a', 'b'], slo: [], missing: [] } as unknown as RunDoc
 
@@ -26,6 +26,21 @@ describe('ranks', () => {
   })
 })
 
+describe('weighedRanks', () => {
+  const list = Array.from({ length: 997 }, (_, i) => (i * 7919) % 997)
+  it('are the same with weights of 1', () => {
+    expect(weighedRanks(list.map(v => ({ v, w: 1 })))).toEqual(ranks(list))
+    expect(weighedRanks([{ v: null, w: 1 }])).toEqual(ranks([]))
+  })
+  it('are those of all when one stands for several', () => {
+    const few = list.filter(v => v % 10 === 4).map(v => ({ v, w: 10 }))
+    const extremes = [0, 996].map(v => ({ v, w: 1 }))
+    const got = weighedRanks([...few, ...extremes])
+    expect(got).toMatchObject({ min: 0, max: 996 })
+    for (const k of ['p50', 'p90', 'p99', 'mean'] as const) expect(Math.abs(got[k]! - ranks(list)[k]!)).toBeLessThanOrEqual(10)
+  })
+})
+
 describe('the offline run', () => {
   const s = new BundleSource(bundle(100))
   it('finds, sorts and pages requests', async () => {
@@ -43,6 +58,14 @@ describe('the offline run', () => {
     expect(f.offered_rps).toBe(100)
     expect(f.workloads.a?.requests).toBe(66)
     expect((await s.figures(5000, 6000)).latency_ms.ttft).toMatchObject({ count: 0, p95: null })
+  })
+  it('estimates figures from a sample by weights', async () => {
+    const b = bundle(100)
+    const f = await new BundleSource({ ...b, sampled: 'one in 5', requests: { ...b.requests, weight: Array.from({ length: 100 }, () => 5) } }).figures(0, 1000)
+    expect(f.requests).toMatchObject({ scheduled: 500, ok: 450, error: 50, by_error: { overloaded: 50 } })
+    expect(f.latency_ms.ttft).toMatchObject({ count: 450, p50: 148, max: 198 })
+    expect(f.tokens.output).toBe(3500)
+    expect(f.offered_rps).toBe(500)
   })
   it('gives the figures of the report for its own window', async () => {
     const own = { from: 0, to: 500 } as never

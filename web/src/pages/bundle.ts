@@ -8,7 +8,7 @@ import {
 } from '../api'
 import { figureColumns, type FigureName } from './figures'
 import { matches, parseFilter } from './filter'
-import { ranks } from './rank'
+import { type Ranks, ranks, weighedRanks } from './rank'
 
 /** The embedded document. Members that are missing were not recorded. */
 export interface Bundle {
@@ -21,7 +21,8 @@ export interface Bundle {
   heat?: Record<string, HeatGrid>
   envelope?: Record<string, EnvelopeGrid>
   figures?: Figures
-  requests?: Partial<{ [K in keyof RequestRow]: RequestRow[K][] }>
+  /** weight is for how many of all requests one stands, where they are a sample. */
+  requests?: Partial<{ [K in keyof RequestRow]: RequestRow[K][] }> & { weight?: number[] }
   sampled?: string | null
   ones?: Record<string, One>
 }
@@ -37,13 +38,17 @@ export class BundleSource implements Source {
   readonly sampled: string | null
   readonly #b: Bundle
   readonly #rows: RequestRow[]
+  readonly #weight: (r: RequestRow) => number
 
   constructor(bundle: Bundle) {
     if (bundle.bundle !== 1) throw new Error(`read report: it is of version ${bundle.bundle}, this page reads version 1`)
     this.#b = bundle
     this.id = bundle.doc.run.id
     this.sampled = bundle.sampled ?? null
-    this.#rows = rowsOf(bundle.requests ?? {})
+    const { weight, ...columns } = bundle.requests ?? {}
+    this.#rows = rowsOf(columns)
+    const weights = new Map(weight?.map((w, i) => [this.#rows[i], w]))
+    this.#weight = r => weights.get(r) ?? 1
   }
 
   async runs(): Promise<RunRow[]> { return [this.#b.doc.run] }
@@ -99,7 +104,7 @@ export class BundleSource implements Source {
   async figures(from: Ms, to: Ms): Promise<Figures> {
     const whole = this.#b.figures
     if (whole !== undefined && Math.abs(from - whole.from) < 1e-3 && Math.abs(to - whole.to) < 1e-3) return whole
-    return figuresOf(this.#rows, from, to, this.#b.doc)
+    return figuresOf(this.#rows, from, to, this.#b.doc, this.sampled === null ? null : this.#weight)
   }
 
   async requests(q: Query): Promise<Rows> {
@@ -119,11 +124,11 @@ export class BundleSource implements Source {
   }
 
   async scatter(q: ScatterQuery): Promise<Scatter> {
-    return scatterOf(this.#find(q), q, this.#b.doc)
+    return scatterOf(this.#find(q), q, this.#b.doc, this.#weight)
   }
 
   async common(q: Query, box: Box): Promise<Common> {
-    return commonOf(this.#find(q), box)
+    return commonOf(this.#find(q), box, this.#weight)
   }
 
   subscribe(_after: number, _on: (event: LiveEvent) => void): () => void {
@@ -138,7 +143,7 @@ export class BundleSource implements Source {
   }
 }
 
-function rowsOf(columns: NonNullable<Bundle['requests']>): RequestRow[] {
+function rowsOf(columns: Partial<{ [K in keyof RequestRow]: RequestRow[K][] }>): RequestRow[] {
   const names = Object.keys(columns) as (keyof RequestRow)[]
   const n = columns.n?.length ?? 0
   const rows: RequestRow[] = []
@@ -186,20 +191,27 @@ const fromSchedule = (r: RequestRow, v: number | null): number | null => {
   return start === null || v === null ? null : start - r.t + v
 }
 
-/** The figures of the requests that were scheduled in a range. What needs the time of every token (itl, tokens a second) is not in a report and null. */
-export function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc): Figures {
+/**
+ * The figures of the requests that were scheduled in a range; of a sample, estimates in which
+ * each stands for as many as its weight says. What needs the time of every token (itl, tokens a
+ * second) is not in a report and null.
+ */
+export function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, weight: ((r: RequestRow) => number) | null = null): Figures {
   const rows = all.filter(r => r.t >= from && r.t < to)
   const seconds = (to - from) / 1000
   const rate = (n: number): number | null => (seconds > 0 ? n / seconds : null)
+  const size = (list: readonly RequestRow[]): number => (weight === null ? list.length : Math.round(list.reduce((n, r) => n + weight(r), 0)))
+  const dist = (list: readonly RequestRow[], of: (r: RequestRow) => number | null): Ranks =>
+    weight === null ? ranks(list.map(of)) : weighedRanks(list.map(r => ({ v: of(r), w: weight(r) })))
   const ok = rows.filter(r => r.status === 'ok')
-  const stat = (of: (r: RequestRow) => number | null): Stat => ranks(ok.map(of))
-  const count = (s: string) => rows.filter(r => r.status === s).length
-  const sum = (of: (r: RequestRow) => number | null) => rows.reduce((n, r) => n + (of(r) ?? 0), 0)
+  const stat = (of: (r: RequestRow) => number | null): Stat => dist(ok, of)
+  const count = (s: string) => size(rows.filter(r => r.status === s))
+  const sum = (of: (r: RequestRow) => number | null) => Math.round(rows.reduce((n, r) => n + (of(r) ?? 0) * (weight?.(r) ?? 1), 0))
   const byError: Record<string, number> = {}
-  for (const r of rows) if (r.error_kind !== '' && r.status === 'error') byError[r.error_kind] = (byError[r.error_kind] ?? 0) + 1
+  for (const r of rows) if (r.error_kind !== '' && r.status === 'error') byError[r.error_kind] ??= size(rows.filter(x => x.status === 'error' && x.error_kind === r.error_kind))
   const latency: Partial<Record<LatencyName, Stat | null>> = {
     ttft: stat(r => r.ttft_ms), ttfc: stat(r => r.ttfc_ms), tpot: stat(r => r.tpot_ms), itl: null, e2e: stat(r => r.e2e_ms),
-    ttft_from_schedule: stat(r => fromSchedule(r, r.ttft_ms)), e2e_from_schedule: stat(r => fromSchedule(r, r.e2e_ms)), send_lag: ranks(rows.map(r => r.send_lag_ms)),
+    ttft_from_schedule: stat(r => fromSchedule(r, r.ttft_ms)), e2e_from_schedule: stat(r => fromSchedule(r, r.e2e_ms)), send_lag: dist(rows, r => r.send_lag_ms),
   }
   const workloads: Figures['workloads'] = {}
   for (const name of doc.workloads) {
@@ -207,17 +219,17 @@ export function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: Run
     if (own.length === 0) continue
     const good = own.filter(r => r.status === 'ok')
     workloads[name] = {
-      requests: own.length, errors: own.filter(r => r.status === 'error').length,
-      ttft_p95_ms: ranks(good.map(r => r.ttft_ms)).p95, tpot_p95_ms: ranks(good.map(r => r.tpot_ms)).p95, output_per_s: null,
+      requests: size(own), errors: size(own.filter(r => r.status === 'error')),
+      ttft_p95_ms: dist(good, r => r.ttft_ms).p95, tpot_p95_ms: dist(good, r => r.tpot_ms).p95, output_per_s: null,
     }
   }
   return {
     from, to,
-    requests: { scheduled: rows.length, sent: rows.filter(r => r.status !== 'incomplete' || r.send_lag_ms !== null).length, ok: ok.length, error: count('error'), cancelled: count('cancelled'), incomplete: count('incomplete'), by_error: byError },
+    requests: { scheduled: size(rows), sent: size(rows.filter(r => r.status !== 'incomplete' || r.send_lag_ms !== null)), ok: size(ok), error: count('error'), cancelled: count('cancelled'), incomplete: count('incomplete'), by_error: byError },
     tokens: { prompt: sum(r => r.prompt_tokens), cached: sum(r => r.cached_tokens), output: sum(r => r.output_tokens), output_per_s: null, prompt_per_s: null },
     latency_ms: latency,
-    offered_rps: rate(rows.length), achieved_rps: null,
-    completed_rps: rate(all.filter(r => r.status === 'ok' && r.end !== null && r.end >= from && r.end < to).length),
+    offered_rps: rate(size(rows)), achieved_rps: null,
+    completed_rps: rate(size(all.filter(r => r.status === 'ok' && r.end !== null && r.end >= from && r.end < to))),
     goodput_rps: null, attainment: null,
     slo: doc.slo.map(l => ({ metric: l.metric, stat: l.stat, limit: l.limit, value: null, met: null })),
     workloads,
@@ -237,7 +249,7 @@ function withoutEvents(row: RequestRow): One {
 const valueOf = (r: RequestRow, figure: string): number | null =>
   Object.hasOwn(figureColumns, figure) ? r[figureColumns[figure as FigureName]] : null
 
-function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc): Scatter {
+function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc, weight: (r: RequestRow) => number): Scatter {
   const byStatus = q.color === 'status'
   const colors = byStatus ? ['ok', 'error', 'cancelled', 'incomplete'] : doc.workloads
   const colorOf = (r: RequestRow) => Math.max(colors.indexOf(byStatus ? r.status : r.workload), 0)
@@ -274,9 +286,10 @@ function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc): Scatter {
     const key = j * columns + i
     let t = tiles.get(key)
     if (t === undefined) tiles.set(key, (t = { colors: colors.map(() => 0), count: 0, low: d, high: d }))
-    t.count++
     const c = colorOf(d.r)
-    t.colors[c] = (t.colors[c] ?? 0) + 1
+    const w = weight(d.r)
+    t.count += w
+    t.colors[c] = (t.colors[c] ?? 0) + w
     if (d.y < t.low.y) t.low = d
     if (d.y > t.high.y) t.high = d
   }
@@ -289,7 +302,7 @@ function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc): Scatter {
     out.y0.push(y0 * Math.exp(j * dy))
     out.y1.push(y0 * Math.exp((j + 1) * dy))
     out.c.push(t.colors.indexOf(Math.max(...t.colors)))
-    out.count.push(t.count)
+    out.count.push(Math.round(t.count))
     put(t.low.r, t.low.y)
     if (t.high.r !== t.low.r) put(t.high.r, t.high.y)
   }
@@ -297,7 +310,7 @@ function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc): Scatter {
 }
 
 /** What the requests in a box share against the rest, ranked by how much more often it is so among them. */
-export function commonOf(found: readonly RequestRow[], box: Box): Common {
+export function commonOf(found: readonly RequestRow[], box: Box, weight: (r: RequestRow) => number = () => 1): Common {
   const traits: [string, (r: RequestRow) => string | null][] = [
     ['workload', r => r.workload], ['status', r => r.status], ['error', r => r.error_kind || null], ['phase', r => r.phase], ['step', r => String(r.step)], ['turn', r => String(r.turn)],
     ['target', r => String(r.target)], ['user', r => String(r.user)], ['session', r => String(r.session)], ['finish', r => r.finish || null],
@@ -309,6 +322,7 @@ export function commonOf(found: readonly RequestRow[], box: Box): Common {
   }
   const inside = found.filter(within)
   const outside = found.filter(r => !within(r))
+  const [chosen, others] = [inside, outside].map(list => list.reduce((n, r) => n + weight(r), 0)) as [number, number]
   const bars: Common['bars'] = []
   for (const [field, of] of traits) {
     const counts = new Map<string, [number, number]>()
@@ -317,7 +331,7 @@ export function commonOf(found: readonly RequestRow[], box: Box): Common {
         const v = of(r)
         if (v === null) continue
         const c = counts.get(v) ?? [0, 0]
-        c[i]++
+        c[i] += weight(r)
         counts.set(v, c)
       }
     }
@@ -325,12 +339,12 @@ export function commonOf(found: readonly RequestRow[], box: Box): Common {
     add(outside, 1)
     for (const [value, [selected, rest]] of counts) {
       if (selected === 0) continue
-      bars.push({ field, value, selected, rest, selected_share: selected / inside.length, rest_share: outside.length > 0 ? rest / outside.length : 0 })
+      bars.push({ field, value, selected: Math.round(selected), rest: Math.round(rest), selected_share: selected / chosen, rest_share: others > 0 ? rest / others : 0 })
     }
   }
   const lift = (b: Common['bars'][number]) => b.selected_share - b.rest_share
   bars.sort((a, b) => lift(b) - lift(a))
-  return { selected: inside.length, rest: outside.length, bars: bars.filter(b => lift(b) > 0.01).slice(0, 20) }
+  return { selected: Math.round(chosen), rest: Math.round(others), bars: bars.filter(b => lift(b) > 0.01).slice(0, 20) }
 }
 
 /** The power of two that a count of tokens lies under, as a range. */

@@ -24,3 +24,29 @@ export function ranks(values: Iterable<number | null | undefined>): Ranks {
     min: s[0] ?? null, p50: atRank(s, 500), p75: atRank(s, 750), p90: atRank(s, 900), p95: atRank(s, 950), p99: atRank(s, 990), max: s[s.length - 1] ?? null,
   }
 }
+
+/** A value and for how many requests it stands. */
+export interface Weighed { v: number; w: number }
+
+/**
+ * The figures of a sample in which each value stands for several: estimates of what ranks says
+ * of all of them. With weights of 1 they are the same.
+ */
+export function weighedRanks(values: readonly { v: number | null; w: number }[]): Ranks {
+  const known = values.filter((x): x is Weighed => x.v !== null).sort((a, b) => a.v - b.v)
+  let all = 0
+  let sum = 0
+  for (const x of known) {
+    all += x.w
+    sum += x.v * x.w
+  }
+  const at = (permille: number): number | null => {
+    let below = 0
+    for (const x of known) if ((below += x.w) >= all * permille / 1000 - 1e-9 * all) return x.v
+    return known[known.length - 1]?.v ?? null
+  }
+  return {
+    count: Math.round(all), mean: all > 0 ? sum / all : null,
+    min: known[0]?.v ?? null, p50: at(500), p75: at(750), p90: at(900), p95: at(950), p99: at(990), max: known[known.length - 1]?.v ?? null,
+  }
+}
