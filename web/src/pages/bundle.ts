@@ -196,7 +196,7 @@ const fromSchedule = (r: RequestRow, v: number | null): number | null => {
  * each stands for as many as its weight says. What needs the time of every token (itl, tokens a
  * second) is not in a report and null.
  */
-export function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, weight: ((r: RequestRow) => number) | null = null): Figures {
+function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, weight: ((r: RequestRow) => number) | null = null): Figures {
   const rows = all.filter(r => r.t >= from && r.t < to)
   const seconds = (to - from) / 1000
   const rate = (n: number): number | null => (seconds > 0 ? n / seconds : null)

@@ -29,8 +29,8 @@ export interface Filterable {
 }
 
 export const statuses = ['ok', 'error', 'cancelled', 'incomplete'] as const
-export const phases = ['warmup', 'steady', 'drain'] as const
-export const errorKinds = [
+const phases = ['warmup', 'steady', 'drain'] as const
+const errorKinds = [
   'http_status', 'auth', 'rate_limited', 'overloaded', 'in_band_error', 'truncated_stream',
   'connection_reset', 'connect_refused', 'connect_timeout', 'dns', 'tls', 'idle_timeout',
   'header_timeout', 'total_timeout', 'decode', 'bad_body', 'redirect', 'client_resource',
@@ -68,7 +68,7 @@ const fields: Record<string, Field> = {
 }
 
 /** The names of the fields, in the order in which completion offers them. */
-export const fieldNames = Object.keys(fields)
+const fieldNames = Object.keys(fields)
 
 /** Why a term cannot be read. What the page says of it is in the words of its language. */
 export type FilterProblem =

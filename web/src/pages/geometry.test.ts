@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { byChange, said, type DifferenceRow } from './difference'
 import { anchor, outline, place } from './radar'
 import { extent, linear, logarithmic, niceStep, ticks } from './scale'
-import { axes, boxOf, hit, inside, neighbour, strength, type Dots } from './scatter'
+import { axes, type Box, boxOf, hit, neighbour, strength, type Dots } from './scatter'
 import { tokenTicks, waterfall, type Timed } from './waterfall'
 
 describe('scale', () => {
@@ -34,6 +34,7 @@ const dots: Dots = {
   points: { n: [7, 3, 9, 4], x: [10, 50, 50, 90], y: [100, 1000, 10, 0], c: [0, 1, 0, 0] },
   tiles: { x0: [0], x1: [20], y0: [500], y1: [2000], c: [0], count: [40] },
 }
+const inside = (d: Dots, b: Box) => d.points.x.flatMap((x, i) => (x >= b.x0 && x <= b.x1 && d.points.y[i]! >= b.y0 && d.points.y[i]! <= b.y1 ? [i] : []))
 const frame = { left: 50, top: 10, right: 450, bottom: 210 }
 
 describe('scatter', () => {

@@ -1,7 +1,7 @@
 // Percentiles as the report computes them: the nearest rank, of sorted values.
 
 /** The value at a quantile given in thousandths: the nearest rank, the first being the smallest. Null of nothing. */
-export function atRank(sorted: ArrayLike<number>, permille: number): number | null {
+function atRank(sorted: ArrayLike<number>, permille: number): number | null {
   const n = sorted.length
   if (n === 0) return null
   return sorted[Math.max(Math.ceil(n * permille / 1000), 1) - 1]!
@@ -26,7 +26,7 @@ export function ranks(values: Iterable<number | null | undefined>): Ranks {
 }
 
 /** A value and for how many requests it stands. */
-export interface Weighed { v: number; w: number }
+interface Weighed { v: number; w: number }
 
 /**
  * The figures of a sample in which each value stands for several: estimates of what ranks says

@@ -90,17 +90,6 @@ export function boxOf(a: Axes, frame: Frame, x0: number, y0: number, x1: number,
   }
 }
 
-/** The points inside a box, by their place in the list. */
-export function inside(d: Dots, b: Box): number[] {
-  const out: number[] = []
-  for (let i = 0; i < d.points.x.length; i++) {
-    const x = d.points.x[i]!
-    const y = d.points.y[i]!
-    if (x >= b.x0 && x <= b.x1 && y >= b.y0 && y <= b.y1) out.push(i)
-  }
-  return out
-}
-
 /** The point that the arrow keys go to from point i: the next earlier or later one. Ties go by request number. */
 export function neighbour(d: Dots, i: number | null, direction: 1 | -1): number | null {
   const { x, n } = d.points

@@ -8,8 +8,8 @@ import { words } from '../../i18n'
 import { newline, type Offer, offers, offsetOf, placeAt, type Schema, schemaAt } from '../yaml'
 
 const t = words(
-  { editor: 'Scenario', offers: 'What may stand here', hint: 'Ctrl+Space completes, Tab takes it, Escape then Tab leaves the editor', line: 'line {n}: {text}' },
-  { editor: '场景', offers: '此处可填写的内容', hint: 'Ctrl+空格补全，Tab 采用，先按 Esc 再按 Tab 离开编辑器', line: '第 {n} 行：{text}' },
+  { editor: 'Scenario', offers: 'What may stand here', hint: 'Ctrl+Space completes, Tab takes it, Escape then Tab leaves the editor' },
+  { editor: '场景', offers: '此处可填写的内容', hint: 'Ctrl+空格补全，Tab 采用，先按 Esc 再按 Tab 离开编辑器' },
 )
 
 const lineHeight = 20

@@ -21,7 +21,7 @@ const t = words(
 )
 
 const pageRows = 200
-export const rowHeight = 26
+const rowHeight = 26
 
 interface Column { sort: string; head: string; num?: boolean; cell: (r: RequestRow, colour: (r: RequestRow) => number) => ComponentChildren }
 const columns = (): Column[] => [

@@ -12,7 +12,7 @@ import { useWidth } from './size'
 
 const t = words(
   {
-    title: 'Request {n}', close: 'Close', prev: 'Earlier', next: 'Later', loading: 'Reading the request', time: 'Scheduled', user: 'User', session: 'Session, turn', step: 'Step', target: 'Target', remote: 'Address',
+    title: 'Request {n}', close: 'Close', prev: 'Earlier', next: 'Later', loading: 'Reading the request', time: 'Scheduled', user: 'User', session: 'Session, turn', step: 'Step', remote: 'Address',
     status: 'Status', finish: 'Finish', prompt: 'Prompt', cached: 'of it cached', output: 'Output', workload: 'Workload', clock: 'Clock', kernel: 'kernel', userspace: 'user space', flags: 'Flags', message: 'What the server said',
     picture: 'Where the time of request {n} went', retrieval: 'retrieval', wait: 'wait before start', connect: 'connect', upload: 'upload', first: 'sent to first token', queue: 'engine: queue', prefill: 'engine: prefill',
     tokens: 'tokens', tail: 'last token to end', told: 'Dashed: what the engines observed in the mean over the time of this request, of whatever requests, laid before the first token.',
@@ -21,7 +21,7 @@ const t = words(
     noEvents: 'No output events are on record yet.',
   },
   {
-    title: '请求 {n}', close: '关闭', prev: '上一个', next: '下一个', loading: '正在读取请求', time: '计划时间', user: '用户', session: '会话，轮次', step: '步', target: '目标', remote: '地址',
+    title: '请求 {n}', close: '关闭', prev: '上一个', next: '下一个', loading: '正在读取请求', time: '计划时间', user: '用户', session: '会话，轮次', step: '步', remote: '地址',
     status: '状态', finish: '结束原因', prompt: '提示', cached: '其中命中缓存', output: '输出', workload: '负载', clock: '时钟', kernel: '内核', userspace: '用户态', flags: '标记', message: '服务器的返回',
     picture: '请求 {n} 的时间去向', retrieval: '检索', wait: '开始前等待', connect: '连接', upload: '上传', first: '发送到首 token', queue: '引擎：排队', prefill: '引擎：预填充',
     tokens: 'token', tail: '末 token 到结束', told: '虚线：引擎在此请求期间观测到的平均值（不限此请求），画在首 token 之前。',
