@@ -91,7 +91,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 		return nil, scenarioError(err)
 	}
 	if users.replay != nil {
-		if err := users.replay.CheckContext(cluster.Context, true); err != nil {
+		if err := users.replay.fit(s, cluster.Context, true); err != nil {
 			return nil, &UsageError{Err: err}
 		}
 	}

@@ -26,6 +26,9 @@ type replay struct {
 	// trace.
 	times    *pace.Times
 	requests int
+	options  trace.ReplayOptions
+	// wrong counts the requests left out since they cannot be sent as they are.
+	wrong int
 }
 
 // newReplay reads what a scenario replays, nil for one that replays nothing.
@@ -77,30 +80,65 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 		}
 		return nil
 	})
-	if len(wrong) > 0 && (u.OnBadRow == "" || u.OnBadRow == string(trace.Fail) || len(t.Records) == 0) {
+	if len(wrong) > 0 && (!skips(u) || len(t.Records) == 0) {
 		return nil, wrong[0]
 	}
-	r := &replay{trace: t, requests: len(t.Records)}
-	if r.Replay, err = trace.NewReplay(t, opts); err != nil {
+	r := &replay{trace: t, options: opts, wrong: len(wrong)}
+	if err := r.lay(s); err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
+	return r, nil
+}
+
+// skips says whether requests that are not right are left out.
+func skips(u *scenario.Users) bool { return u.OnBadRow != "" && u.OnBadRow != string(trace.Fail) }
+
+// lay lays the trace out.
+func (r *replay) lay(s *scenario.Scenario) (err error) {
+	u, t := &s.Users, r.trace
+	if r.Replay, err = trace.NewReplay(t, r.options); err != nil {
+		return err
+	}
+	r.requests = len(t.Records)
 	if r.Needs()&workload.NeedMedia != 0 && dialect.API(s.Target.API) != dialect.OpenAIChat {
-		return nil, fmt.Errorf("users.image-size: images have no place in API %s: want %s", s.Target.API, dialect.OpenAIChat)
+		return fmt.Errorf("image-size: images have no place in API %s: want %s", s.Target.API, dialect.OpenAIChat)
 	}
 	if u.Trace != "" {
 		if t.Summary.Timed == 0 {
-			return nil, fmt.Errorf("users.trace: %s has no times: give it as dataset, with users or a rate", t.File)
+			return fmt.Errorf("%s has no times: give it as dataset, with users or a rate", t.File)
 		}
 		if r.times, err = pace.At(r.Starts()); err != nil {
-			return nil, fmt.Errorf("users.trace: %w", err)
+			return err
 		}
 		if s.Load.Warmup > r.Span() {
-			return nil, fmt.Errorf("load.warmup: %s is longer than what is replayed of the trace, %s", s.Load.Warmup, r.Span().Round(time.Millisecond))
+			return fmt.Errorf("load.warmup: %s is longer than what is replayed of the trace, %s", s.Load.Warmup, r.Span().Round(time.Millisecond))
 		}
 	}
 	r.describe(u)
-	r.info.LeftOut += len(wrong)
-	return r, nil
+	r.info.LeftOut += r.wrong
+	return nil
+}
+
+// fit refuses requests that are longer than a context, or leaves them out.
+func (r *replay) fit(s *scenario.Scenario, context int, estimates bool) error {
+	long := r.TooLong(context, estimates)
+	if len(long) == 0 {
+		return nil
+	}
+	if !skips(&s.Users) || len(long) == len(r.trace.Records) {
+		return long[0]
+	}
+	lines := map[int]bool{}
+	for _, e := range long {
+		lines[e.Line] = true
+	}
+	r.wrong += len(r.trace.Keep(func(rec *trace.Record) error {
+		if lines[rec.Line] {
+			return long[0]
+		}
+		return nil
+	}))
+	return r.lay(s)
 }
 
 // describe fills in what run.json says.

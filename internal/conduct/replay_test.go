@@ -165,6 +165,21 @@ func TestNoFilesOverTheNetwork(t *testing.T) {
 	}
 }
 
+// What does not fit the context may be left out.
+func TestLongRequestsAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "t.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,200,5\n2023-11-16 18:00:01.0,200000,5\n2023-11-16 18:00:03.0,300,5\n")
+	cfg := predictConfig(t, "", "users.trace=t.csv", "users.on-bad-row=skip")
+	cfg.Dir = dir
+	res, err := Predict(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary; s.Requests.OK != 2 || s.Run.Verdict != stats.Valid || res.Replay.Requests != 2 || res.Replay.LeftOut != 1 {
+		t.Errorf("%d ok, %s, replay %+v", s.Requests.OK, s.Run.Verdict, res.Replay)
+	}
+}
+
 // received is an endpoint that keeps the bodies it gets.
 type received struct {
 	mu     sync.Mutex
@@ -299,7 +314,7 @@ func TestTraceWithImages(t *testing.T) {
 	}
 	cfg := config(t, plan(t, "target.url=http://127.0.0.1:1", "users.trace=t.csv", "users.image-size=64x48", "target.api=openai.completions"))
 	cfg.Dir = dir
-	if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "users.image-size: images have no place in API openai.completions") {
+	if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "image-size: images have no place in API openai.completions") {
 		t.Errorf("images in completions: %v", err)
 	}
 }

@@ -162,9 +162,10 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := users.fits(target, s.Target.Model); err != nil {
+	if err := users.fits(s, target); err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	plan = users.steps(s) // without what does not fit
 	lengths := &calibration{info: run.Lengths{By: run.LengthsTokenizer}}
 	switch {
 	case wantsLengths(s, counter):

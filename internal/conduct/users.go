@@ -177,14 +177,14 @@ func scenarioError(err error) error {
 }
 
 // fits refuses a trace with a request that is longer than the context that the server
-// states of the model, as far as both are known.
-func (c *crowd) fits(f *Facts, model string) error {
+// states of the model, or leaves it out, as far as both are known.
+func (c *crowd) fits(s *scenario.Scenario, f *Facts) error {
 	if c.replay == nil {
 		return nil
 	}
 	for _, m := range f.Models {
-		if m.ID == model && m.MaxContext != nil {
-			return c.replay.CheckContext(int(*m.MaxContext), false)
+		if m.ID == s.Target.Model && m.MaxContext != nil {
+			return c.replay.fit(s, int(*m.MaxContext), false)
 		}
 	}
 	return nil

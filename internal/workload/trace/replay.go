@@ -404,11 +404,11 @@ func (p *Replay) Tokens() (prompt, output int64, ok bool) {
 	return prompt, output, true
 }
 
-// CheckContext refuses a trace with a request whose prompt and output together are
+// TooLong returns what is wrong with the requests whose prompt and output together are
 // longer than a context in tokens. Prompts of given text are looked at when they can
 // be counted, or when estimates are all that there will ever be, and those that grow
 // by what a server answers not at all.
-func (p *Replay) CheckContext(context int, estimates bool) error {
+func (p *Replay) TooLong(context int, estimates bool) (out []*Error) {
 	for k := range p.nodes {
 		i, r := int32(k), &p.trace.Records[k]
 		field, n := p.trace.length, r.Input
@@ -428,14 +428,14 @@ func (p *Replay) CheckContext(context int, estimates bool) error {
 				n += p.given(i, j, false).Tokens
 			}
 		}
-		if out := p.output(i); n+out > context {
-			return &Error{
+		if answer := p.output(i); n+answer > context {
+			out = append(out, &Error{
 				File: p.trace.File, Line: r.Line, Field: field,
-				Text: fmt.Sprintf("%d tokens, and %d of the answer, are more than the context of %d tokens: leave such rows out, or ask a model with a longer context", n, out, context),
-			}
+				Text: fmt.Sprintf("%d tokens, and %d of the answer, are more than the context of %d tokens: leave such rows out with --on-bad-row skip, or ask a model with a longer context", n, answer, context),
+			})
 		}
 	}
-	return nil
+	return out
 }
 
 // images is how many images go with a request; a given body has its own.
