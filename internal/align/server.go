@@ -322,7 +322,7 @@ func (s *server) group(id signal.ID, source int, courses []int) group {
 }
 
 // together returns the courses that all sources together are made of: none of
-// this machine itself, none twice.
+// this machine itself but what the client says of itself, none twice.
 func (s *server) together(id signal.ID, list []int) []int {
 	direct := slices.ContainsFunc(list, func(i int) bool {
 		o := s.of(s.courses[i].source)
@@ -334,7 +334,7 @@ func (s *server) together(id signal.ID, list []int) []int {
 	for _, i := range list {
 		c := &s.courses[i]
 		o := s.of(c.source)
-		if o.Client || o.handsOn(id) && direct || o.Gateway != gateway && gateway != "" {
+		if o.Client && id.Def().Group != signal.Client || o.handsOn(id) && direct || o.Gateway != gateway && gateway != "" {
 			continue
 		}
 		if u := uuid(c.labels); u != "" && id.Def().Group == signal.Accelerator {

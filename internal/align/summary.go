@@ -133,8 +133,8 @@ func (s *server) figures(windows []int) map[string]*stats.Dist {
 	out := make(map[string]*stats.Dist)
 	for i := range s.groups {
 		g := &s.groups[i]
-		if g.source >= 0 {
-			continue
+		if g.source >= 0 || g.id.Def().Group == signal.Client {
+			continue // the client's figures are not the servers'
 		}
 		name := g.id.String()
 		if g.observed {

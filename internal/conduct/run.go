@@ -24,6 +24,7 @@ import (
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/signal"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/telemetry"
@@ -328,7 +329,11 @@ func (k *keeper) run(ctx context.Context, users *crowd, access *Access, urls []s
 		case <-over:
 		}
 	})
-	watch := startWatch(k.clock.Now, k.clock.Start())
+	var sink signal.Sink
+	if k.readings != nil {
+		sink = w.Sink() // not by way of the readings, which show what servers say
+	}
+	watch := startWatch(k.clock.Now, k.clock.Start(), sink, k.readings.host())
 	canary := stream.NewCanary(stream.Config{Now: k.clock.Now, Start: k.clock.Start()})
 	k.showTo(canary, text)
 	beside.Go(func() { k.tell(over) })

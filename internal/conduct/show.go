@@ -9,6 +9,7 @@ import (
 	"plimsoll/internal/live"
 	"plimsoll/internal/load"
 	"plimsoll/internal/run"
+	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 	"plimsoll/internal/stream"
 	"plimsoll/internal/telemetry"
@@ -23,7 +24,7 @@ func (k *keeper) asked() <-chan struct{} {
 }
 
 // showTo begins to show the run to the one who watches it.
-func (k *keeper) showTo(canary *stream.Canary, scenario string) {
+func (k *keeper) showTo(canary *stream.Canary, text string) {
 	if k.cfg.Watch == nil {
 		return
 	}
@@ -32,12 +33,19 @@ func (k *keeper) showTo(canary *stream.Canary, scenario string) {
 	if tags == nil {
 		tags = map[string]string{}
 	}
+	workloads := []string{scenario.Synthetic}
+	if list := s.Users.Workload; len(list) > 0 {
+		workloads = nil
+		for _, w := range list {
+			workloads = append(workloads, w.Name)
+		}
+	}
 	r := live.Run{
 		Row: detail.RunRow{
 			ID: k.writer.ID(), Name: s.Name, Started: k.clock.Start().UTC().Format(time.RFC3339), Model: s.Target.Model,
 			Target: k.target.URL, Tags: tags, Load: describe(k.plan),
 		},
-		Dir: k.writer.Dir(), Scenario: scenario, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input,
+		Dir: k.writer.Dir(), Scenario: text, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input, Workloads: workloads,
 		Health: func() live.Health {
 			h := live.Health{Cores: runtime.GOMAXPROCS(0), Canary: canary.Lags()}
 			h.CPU, _ = processTime() // 0 where it is not known

@@ -150,17 +150,27 @@ type readings struct {
 	tap     *tap
 	every   time.Duration
 	clock   *clock.Clock
+	self    int // the index of this machine among the sources
 }
 
 // newReadings prepares to read targets. Where the samples go is set before begin.
 func newReadings(targets []telemetry.Target, p *pages, c *clock.Clock) (*readings, error) {
 	r := &readings{tap: new(tap), every: p.data.TelemetryInterval, clock: c}
+	r.self = slices.IndexFunc(targets, func(t telemetry.Target) bool { return t.Kind == telemetry.KindHost })
 	var err error
 	r.scraper, err = telemetry.New(telemetry.Config{
 		Targets: targets, Clock: c, Sink: r.tap, Tables: p.tables, Every: p.data.TelemetryInterval,
 		ReadFile: os.ReadFile, AskClocks: true,
 	})
 	return r, err
+}
+
+// host returns the index of this machine among the sources.
+func (r *readings) host() int {
+	if r == nil {
+		return 0
+	}
+	return r.self
 }
 
 // begin reads the totals before the first request, unless stop is closed, and goes

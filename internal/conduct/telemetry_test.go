@@ -57,7 +57,7 @@ func TestTelemetryIsKept(t *testing.T) {
 			seen[r.Signal] = true
 		}
 	}
-	for _, want := range []signal.ID{signal.ClientOutputTokens, signal.GenerationTokens, signal.KVCacheUsage, signal.HostCPU} {
+	for _, want := range []signal.ID{signal.ClientOutputTokens, signal.ClientCPU, signal.GenerationTokens, signal.KVCacheUsage, signal.HostCPU} {
 		if !seen[want.String()] {
 			t.Errorf("%s is not on the timeline", want)
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"plimsoll/internal/signal"
 )
 
 // watchInterval is how often this process looks at itself.
@@ -28,16 +30,26 @@ type watch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
+	// sink takes the share of the processors that was used, under series, once a
+	// second; nil where nothing is kept of it. said is the look of the last time.
+	sink   signal.Sink
+	series int32
+	said   usage
+
 	// Written by the goroutine alone, read after stop.
 	samples []usage
 	pauses  []pause
 	gcs     int64
 }
 
-// startWatch begins to look.
-func startWatch(now func() int64, start time.Time) *watch {
+// startWatch begins to look. Sink, unless nil, takes the course of the processor
+// time as a signal of the source of an index.
+func startWatch(now func() int64, start time.Time, sink signal.Sink, source int) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watch{now: now, start: start, cancel: cancel}
+	w := &watch{now: now, start: start, cancel: cancel, sink: sink}
+	if sink != nil {
+		w.series = sink.Declare(signal.Series{Source: source, Signal: signal.ClientCPU})
+	}
 	var gc debug.GCStats
 	debug.ReadGCStats(&gc)
 	w.gcs = gc.NumGC
@@ -61,6 +73,7 @@ func startWatch(now func() int64, start time.Time) *watch {
 func (w *watch) look() {
 	if cpu, ok := processTime(); ok {
 		w.samples = append(w.samples, usage{at: w.now(), cpu: cpu})
+		w.say()
 	}
 	var gc debug.GCStats
 	debug.ReadGCStats(&gc)
@@ -70,6 +83,21 @@ func (w *watch) look() {
 		w.pauses = append(w.pauses, pause{end: int64(gc.PauseEnd[i].Sub(w.start)), ns: int64(gc.Pause[i])})
 	}
 	w.gcs = gc.NumGC
+}
+
+// say tells the sink of the last second.
+func (w *watch) say() {
+	last := w.samples[len(w.samples)-1]
+	switch dt := last.at - w.said.at; {
+	case w.sink == nil:
+	case len(w.samples) == 1:
+		w.said = last
+	case dt >= int64(time.Second)-int64(watchInterval)/2:
+		share := float64(last.cpu-w.said.cpu) / float64(dt) / float64(runtime.GOMAXPROCS(0))
+		// Its time is the middle of the two.
+		w.sink.Add([]signal.Sample{{Series: w.series, Start: w.said.at, End: last.at, Value: max(0, share)}})
+		w.said = last
+	}
 }
 
 // stop ends the looking and waits for it.

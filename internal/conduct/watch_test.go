@@ -35,7 +35,7 @@ func TestCPUShare(t *testing.T) {
 func TestWatch(t *testing.T) {
 	start := time.Now()
 	now := func() int64 { return int64(time.Since(start)) }
-	w := startWatch(now, start)
+	w := startWatch(now, start, nil, 0)
 	n := 0.0
 	for time.Since(start) < 50*time.Millisecond {
 		n += math.Sqrt(n + 1)

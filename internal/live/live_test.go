@@ -465,7 +465,7 @@ func TestTotalsAreThoseOfTheSummary(t *testing.T) {
 // and shown.
 func TestQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var below nowhere
+		below := nowhere{n: 3} // others have declared series of theirs
 		w := New()
 		sink := w.Sink(&below)
 		c := clock.NewFake()

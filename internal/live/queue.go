@@ -94,6 +94,9 @@ func (t *tap) Declare(s signal.Series) int32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := t.next.Declare(s)
+	for int(i) > len(t.series) {
+		t.series = append(t.series, signal.Series{Source: s.Source}) // of somebody else: no sample of it comes here
+	}
 	if int(i) == len(t.series) {
 		t.series = append(t.series, s)
 	}
