@@ -202,6 +202,21 @@ export type LiveEvent =
   /** open false: the connection is lost and being made again. */
   | { type: 'link'; open: boolean }
 
+// Lists that are empty may come as null: before a live run's first request nearly all are.
+
+const completeRun = (r: RunRow): RunRow => ({ ...r, workloads: r.workloads ?? [], tags: r.tags ?? {} })
+
+/** A run's document in which every list is one. */
+export const completeDoc = (d: RunDoc): RunDoc => ({
+  ...d, run: completeRun(d.run), phases: d.phases ?? [], slo: d.slo ?? [], workloads: d.workloads ?? [], marks: d.marks ?? [], missing: d.missing ?? [],
+})
+
+const completeSeries = (l: SeriesList): SeriesList => ({ series: l.series ?? [], missing: l.missing ?? [] })
+
+const completeSnapshot = (s: Snapshot): Snapshot => ({
+  ...s, reasons: s.reasons ?? [], series_added: s.series_added ?? [], cells: s.cells ?? [], bands: s.bands ?? [], marks: s.marks ?? [],
+})
+
 type Params = Record<string, string | number | undefined>
 
 /** A path with its query; what is undefined or empty is left out. */
@@ -248,7 +263,7 @@ const enc = encodeURIComponent
 /** What is not of one run. */
 export const api = {
   version: (s?: AbortSignal) => ask<Version>('/api/version', { signal: s }),
-  runs: (s?: AbortSignal) => ask<{ runs: RunRow[] }>('/api/runs', { signal: s }).then((r) => r.runs),
+  runs: (s?: AbortSignal) => ask<{ runs: RunRow[] | null }>('/api/runs', { signal: s }).then((r) => (r.runs ?? []).map(completeRun)),
   patchRun: (id: string, change: { note?: string; name?: string; tags?: Record<string, string | null> }) =>
     ask<RunRow>(`/api/runs/${enc(id)}`, { method: 'PATCH', body: change }),
   deleteRun: (id: string) => ask<void>(`/api/runs/${enc(id)}?confirm=${enc(id)}`, { method: 'DELETE' }),
@@ -294,8 +309,8 @@ export class HttpSource implements Source {
     return ask<T>(address(`/api/runs/${enc(this.id)}${path}`, params), { signal })
   }
   runs(s?: AbortSignal) { return api.runs(s) }
-  doc(s?: AbortSignal) { return this.#get<RunDoc>('', {}, s) }
-  series(s?: AbortSignal) { return this.#get<SeriesList>('/series', {}, s) }
+  doc(s?: AbortSignal) { return this.#get<RunDoc>('', {}, s).then(completeDoc) }
+  series(s?: AbortSignal) { return this.#get<SeriesList>('/series', {}, s).then(completeSeries) }
   data(ids: number[], from: Ms, to: Ms, points: number, s?: AbortSignal) { return this.#get<Grid>('/data', { series: ids.join(','), from, to, points }, s) }
   bands(figures: string[], workload: string, from: Ms, to: Ms, points: number, s?: AbortSignal) {
     return this.#get<BandsGrid>('/bands', { figure: figures.join(','), workload, from, to, points }, s)
@@ -319,7 +334,7 @@ export class HttpSource implements Source {
       es = new EventSource(address(`/api/runs/${enc(this.id)}/events`, { after: last > 0 ? last : undefined }))
       es.onopen = () => { wait = 500; on({ type: 'link', open: true }) }
       es.addEventListener('snapshot', (e) => {
-        const snapshot = JSON.parse((e as MessageEvent<string>).data) as Snapshot
+        const snapshot = completeSnapshot(JSON.parse((e as MessageEvent<string>).data) as Snapshot)
         last = snapshot.n
         on({ type: 'snapshot', snapshot })
       })

@@ -1,7 +1,7 @@
 // The frame: the rail on the left, and the page that the place names. Pages are loaded when
 // they are first gone to.
 
-import type { ComponentType } from 'preact'
+import { Component, type ComponentChildren, type ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { api, ApiError, type RunRow } from './api'
 import { language, onLanguage, words } from './i18n'
@@ -17,6 +17,7 @@ const t = words(
     live: 'live', recent: 'Recent', pages: 'Pages', menu: 'Menu', close: 'Close',
     help: 'this help', goTo: 'go to {page}', skip: 'Skip to the content', version: 'Plimsoll {version}', unreachable: 'The server does not answer; trying again',
     nowhere: 'There is no page here.', token: 'This panel asks for a token', tokenHow: 'Plimsoll printed it when it started to listen.', enter: 'Enter', tokenName: 'Token', allRuns: 'All runs',
+    broken: 'This page has failed: {why}. The others are not affected.',
     valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid',
   },
   {
@@ -24,6 +25,7 @@ const t = words(
     live: '实时', recent: '最近', pages: '页面', menu: '菜单', close: '关闭',
     help: '本帮助', goTo: '前往{page}', skip: '跳到正文', version: 'Plimsoll {version}', unreachable: '服务器没有响应，正在重试',
     nowhere: '这里没有页面。', token: '此面板需要令牌', tokenHow: 'Plimsoll 开始监听时打印了令牌。', enter: '进入', tokenName: '令牌', allRuns: '全部运行',
+    broken: '此页面出错：{why}。其他页面不受影响。',
     valid: '有效', 'client-bound': '受限于客户端', invalid: '无效',
   },
 )
@@ -53,6 +55,16 @@ async function load(page: string): Promise<Page> {
   return found
 }
 
+/** A page that fails takes nothing else with it. */
+class Boundary extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  override state = { error: null as Error | null }
+  static getDerivedStateFromError(error: Error) { return { error } }
+  override render() {
+    const { error } = this.state
+    return error ? <div class="page"><Empty text={t('broken', { why: error.message })}><a href="/">{t('allRuns')}</a></Empty></div> : this.props.children
+  }
+}
+
 function Outlet({ at }: { at: Place }) {
   const { page, rest } = routeOf(at.path)
   const [state, set] = useState<{ page: string; Page: Page | null; error: Error | null }>({ page: '', Page: null, error: null })
@@ -69,7 +81,8 @@ function Outlet({ at }: { at: Place }) {
   }
   const Known = loaded.get(page) ?? (state.page === page ? state.Page : null)
   if (!Known) return <Later><div class="page" aria-busy="true"><div class="bone" /></div></Later>
-  return <Known key={page + '/' + rest.join('/')} path={rest} query={at.query} />
+  const key = page + '/' + rest.join('/')
+  return <Boundary key={key}><Known path={rest} query={at.query} /></Boundary>
 }
 
 const places = ['runs', 'compare', 'workloads', 'scenarios', 'twin', 'settings'] as const

@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest'
+import { address, completeDoc, type RunDoc } from './api'
+
+test('an address leaves out what is empty, and keeps times to a thousandth', () => {
+  expect(address('/x', { from: 1.23456, to: undefined, filter: '', w: 'a b&c' })).toBe('/x?from=1.235&w=a+b%26c')
+  expect(address('/x')).toBe('/x')
+})
+
+test('a document of a run that has just begun has lists, not null', () => {
+  const d = completeDoc({ run: { workloads: null, tags: null }, phases: null, slo: null, workloads: null, marks: null, missing: null } as unknown as RunDoc)
+  expect(d).toMatchObject({ run: { workloads: [], tags: {} }, phases: [], slo: [], workloads: [], marks: [], missing: [] })
+})
