@@ -58,7 +58,7 @@ async function load(page: string): Promise<Page> {
 /** A page that fails takes nothing else with it. */
 class Boundary extends Component<{ children: ComponentChildren }, { error: Error | null }> {
   override state = { error: null as Error | null }
-  static getDerivedStateFromError(error: Error) { return { error } }
+  static override getDerivedStateFromError(error: Error) { return { error } }
   override render() {
     const { error } = this.state
     return error ? <div class="page"><Empty text={t('broken', { why: error.message })}><a href="/">{t('allRuns')}</a></Empty></div> : this.props.children
