@@ -138,9 +138,10 @@ const (
 	// eventBytes is the size of a streamed event around its token's text, charBytes
 	// that of a token: both as the OpenAI API has them, roughly.
 	eventBytes, tokenBytes = 200, 4.5
-	// pixelBytes is what a pixel of an image takes when it is sent as base64 of a
-	// compressed file, sampleBytes a second of sound, likewise: orders of magnitude.
-	pixelBytes, secondBytes = 1.0, 43_000
+	// jpegBytes and pngBytes are what a pixel of an image that content draws takes when
+	// it is sent as base64, in the mean over sides of 512 to 2048 pixels; secondBytes a second
+	// of sound: 16,000 samples of two bytes.
+	jpegBytes, pngBytes, secondBytes = 0.115, 0.055, 2 * 16_000 * 4.0 / 3
 	// scoreRange is the ratio to a plain question at which a score is 1.
 	scoreRange = 1000
 )
@@ -305,7 +306,11 @@ func (m *meter) request(a *Action) Outcome {
 			m.seen[chain] = true
 		}
 		if p.Media != nil {
-			m.wire += pixelBytes*float64(p.Media.Width*p.Media.Height) + secondBytes*p.Media.Seconds
+			pixel := jpegBytes
+			if p.Media.PNG {
+				pixel = pngBytes
+			}
+			m.wire += pixel*float64(p.Media.Width*p.Media.Height) + secondBytes*p.Media.Seconds
 		}
 	}
 	if req.Again && req.Answer != 0 {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/workload/content"
 )
 
 // llama8b are the facts of Llama 3.1 8B in bf16.
@@ -86,4 +88,25 @@ func TestFactsOfWindows(t *testing.T) {
 	}
 	near(t, "memory", f.kv(50), 100, 0)
 	near(t, "memory", f.kv(500), 600, 0)
+}
+
+// What media are reckoned to take on the wire is near what they take.
+func TestMediaTakeWhatTheShapeSays(t *testing.T) {
+	for _, media := range []string{
+		"{kind: image, width: 512, height: 512}", "{kind: image, width: 2048, height: 1024}", "{kind: image, width: 1024, height: 1024, format: png}", "{kind: audio, seconds: 12}",
+	} {
+		f := mustRead(t, "{name: w, prompt: {turn: 1}, output: 1, media: ["+media+"]}")
+		plain := mustRead(t, "{name: w, prompt: {turn: 1}, output: 1}")
+		facts := &Facts{}
+		said := ShapeOf(f, facts).WireBytes - ShapeOf(plain, facts).WireBytes
+		takes := 0.0
+		const n = 3
+		for i := range uint64(n) {
+			parts := NewSessions(1, f).Session(0, i).Start(0).Request.Parts
+			takes += float64(len(new(content.Renderer).AppendMedia(nil, parts[0].Media))) / n
+		}
+		if said < takes/1.4 || said > takes*1.4 {
+			t.Errorf("%s takes %.0f bytes, the shape says %.0f", media, takes, said)
+		}
+	}
 }
