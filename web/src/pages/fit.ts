@@ -5,7 +5,7 @@ import type { ProbeDoc } from '../api'
 import { extent } from './scale'
 
 /** Figures that are a place along an axis: a knee, a capacity, a level. Others are ratios and rates, and stand in the table only. */
-const places = ['knee', 'bend', 'cache', 'capacity', 'falls at', 'flat', 'step', 'connect', 'stall', 'events']
+const places = ['knee', 'bend', 'cache', 'capacity', 'kv capacity', 'falls at', 'flat', 'step', 'connect', 'stall', 'events']
 
 export interface Drawn {
   curve: { x: number; y: number }[]

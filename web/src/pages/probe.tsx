@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks'
 import { HttpSource, type ProbeDoc } from '../api'
 import type { PageProps } from '../app'
-import { figure, plain } from '../format'
+import { digits, figure, type Figure, plain } from '../format'
 import { words } from '../i18n'
 import { setQuery, usePlace } from '../route'
 import { Empty, Later, Num, Switch, Trouble, useLoad } from '../ui'
@@ -21,6 +21,12 @@ const t = words(
     back: '返回运行', reading: '正在读取运行', scale: '刻度', log: '对数', linear: '线性', points: '{y} 随 {x} 变化',
   },
 )
+
+/** A fitted figure: units that the panel scales, and others as the probe names them, as ms/user. */
+function fitted(v: number | null, unit: string): Figure {
+  if (v === null || ['', 'ms', 's', 'bytes', '%', 'tokens', 'users', 'streams', 'tokens/s', '1/s'].includes(unit)) return figure(v, unit)
+  return { text: digits(v), unit: `\u2009${unit}` }
+}
 
 /** The fits of a probe as a section. */
 export function ProbeFits({ probe }: { probe: ProbeDoc }) {
@@ -42,7 +48,7 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
           <div class="row no-print"><Switch label={t('scale')} value={log ? 'log' : 'linear'} options={[['linear', t('linear')], ['log', t('log')]]} onChange={v => setQuery({ px: v === 'log' ? 'log' : null })} /></div>
           <Chart
             title={t('points', { x: probe.x.name, y: probe.y.name })} series={series} height={320}
-            x={{ name: probe.x.name, log, format: v => figure(v, probe.x.unit) }} y={{ name: probe.y.name, format: v => figure(v, probe.y.unit) }}
+            x={{ name: probe.x.name, log, format: v => figure(v, probe.x.unit) }} y={{ name: probe.y.name, log, format: v => figure(v, probe.y.unit) }}
             lines={drawn.marks.map(m => ({ at: m.at, text: `${m.name} ${plain(figure(m.at, (m.axis === 'x' ? probe.x : probe.y).unit))}`, axis: m.axis }))}
           />
         </>
@@ -55,8 +61,8 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
             {probe.fits.map(f => (
               <tr key={f.name}>
                 <th scope="row">{f.name}</th>
-                <td class="num"><Num f={figure(f.value, f.unit)} /></td>
-                <td class="num">{f.lo !== null && f.hi !== null ? <><Num f={figure(f.lo, f.unit)} /> – <Num f={figure(f.hi, f.unit)} /></> : '–'}</td>
+                <td class="num"><Num f={fitted(f.value, f.unit)} /></td>
+                <td class="num">{f.lo !== null && f.hi !== null ? <><Num f={fitted(f.lo, f.unit)} /> – <Num f={fitted(f.hi, f.unit)} /></> : '–'}</td>
                 <td>{!f.ok && <span class="is-note">{t('no')}: </span>}{f.text}</td>
               </tr>
             ))}
