@@ -135,7 +135,7 @@ func (s *Store) gapsBetween(h *histogram.Histogram, workload int, from, to int64
 			continue
 		}
 		for of, cells := range s.coarse[l] {
-			if workload >= 0 && of/2 != workload {
+			if workload >= 0 && of/gapsKinds != workload {
 				continue
 			}
 			for _, c := range cells[min(int(from/length), len(cells)):min(int(to/length), len(cells))] {
@@ -147,7 +147,7 @@ func (s *Store) gapsBetween(h *histogram.Histogram, workload int, from, to int64
 	if a, b := max(from, 0), min(to, settled); a < b {
 		first, last := s.grid.cell(a), s.grid.cell(b-1)
 		for w := range s.gaps {
-			if workload >= 0 && w/2 != workload {
+			if workload >= 0 && w/gapsKinds != workload {
 				continue
 			}
 			cells := s.gaps[w]
@@ -157,7 +157,7 @@ func (s *Store) gapsBetween(h *histogram.Histogram, workload int, from, to int64
 		}
 	}
 	for _, u := range s.unsettled {
-		if u.end >= from && u.end < to && (workload < 0 || u.of/2 == workload) {
+		if u.end >= from && u.end < to && (workload < 0 || u.of/gapsKinds == workload) {
 			mergeAll(h, u.gaps)
 		}
 	}

@@ -164,9 +164,37 @@ func (s *Store) arrive(r *record.Request, workload int) {
 // binary forms of the histograms of requests scheduled in it.
 type gapCells [][]byte
 
-// gapsOf is where the gaps of a workload are; those of buffered streams, which no
-// limit is held against, are apart.
-func gapsOf(workload int, buffered bool) int { return 2*workload + int(b2i(buffered)) }
+// The gaps of a workload are kept apart by what they count for: those of buffered
+// streams are held against no limit, and those of requests outside of the steady
+// windows are in no figure of these.
+const (
+	gapsBuffered = 1
+	gapsOutside  = 2
+	gapsKinds    = 4
+)
+
+// gapsOf is where the gaps of a request are, and the time under which they are filed.
+// One of a steady window is filed inside it, whatever its schedule says.
+func (s *Store) gapsOf(r *record.Request, workload int, t int64) (of int, at int64) {
+	of = gapsKinds * workload
+	if r.Flags&record.BufferedStream != 0 {
+		of |= gapsBuffered
+	}
+	if steps := s.meta.Input.Steps; r.Phase == record.Steady && int(r.Step) < len(steps) {
+		return of, max(min(t, filedUntil(steps, int(r.Step))-1), steps[r.Step].Start)
+	}
+	return of | gapsOutside, t
+}
+
+// filedUntil is before when the gaps of a step are filed: the end of its window or,
+// where windows overlap by some ns, the start of the next.
+func filedUntil(steps []stats.StepInput, step int) int64 {
+	end := steps[step].End
+	if step+1 < len(steps) && steps[step+1].Start > steps[step].Start {
+		end = min(end, steps[step+1].Start)
+	}
+	return end
+}
 
 // unsettled are the gaps of a request whose neighbours by schedule are still in
 // flight.
@@ -204,7 +232,8 @@ func (s *Store) addGaps(r *record.Request, workload int, t, end int64) {
 		return
 	}
 	b, _ := h.AppendBinary(nil) // it never fails
-	u := unsettled{t, end, gapsOf(workload, r.Flags&record.BufferedStream != 0), b}
+	of, t := s.gapsOf(r, workload, t)
+	u := unsettled{t, end, of, b}
 	if t < s.settledTo {
 		s.file(&u)
 		return

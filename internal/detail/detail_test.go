@@ -96,19 +96,29 @@ func someRun(r *rand.Rand, n, steps int) (stats.Input, []*record.Request) {
 	var list []*record.Request
 	at := int64(0)
 	for step := range steps {
-		warm := at + int64(r.Float64()*2e9)
+		warm := at + int64(max(0, r.Float64()*3e9-1e9))
 		end := warm + int64(1e9+r.Float64()*9e9)
 		in.Steps = append(in.Steps, stats.StepInput{Users: step + 1, Start: warm, End: end, Complete: true})
 		for range n {
 			t := at + int64(r.Float64()*float64(end-at))
+			steady := t >= warm
+			switch r.IntN(20) { // the phase is the load's to say, not the clock's
+			case 0:
+				steady = false
+			case 1:
+				t, steady = end+int64(r.ExpFloat64()*1e8), true
+			}
 			q := someRequest(r, uint64(len(list)), t)
 			q.Step = uint32(step)
-			if t < warm {
+			if !steady {
 				q.Phase = record.Warmup
 			}
 			list = append(list, q)
 		}
 		at = end + int64(r.Float64()*1e9)
+		if r.IntN(3) == 0 {
+			at = end - 1 // windows that meet, and more
+		}
 	}
 	in.Duration = at
 	for _, q := range list {

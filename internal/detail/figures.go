@@ -223,6 +223,22 @@ type share struct {
 	ok int64
 }
 
+// gapsUntil is where the gaps of a window end.
+func (s *selection) gapsUntil(w window) int64 {
+	if w.step < 0 {
+		return w.to
+	}
+	return min(w.to, filedUntil(s.input.Steps, w.step))
+}
+
+// outside is the kind of gaps that a selection leaves out.
+func (s *selection) outside() int {
+	if s.byStep != nil {
+		return gapsOutside
+	}
+	return 0
+}
+
 // count counts the requests and their tokens.
 func (s *selection) count(out *Figures, workloads int) []share {
 	own := make([]share, workloads)
@@ -357,7 +373,7 @@ func (s *Store) latency(sel *selection, out *Figures, own []share) {
 	defer s.mu.RUnlock()
 	var h histogram.Histogram
 	for _, w := range sel.windows {
-		s.gapsWithin(&h, -1, w.from, w.to, true)
+		s.gapsWithin(&h, w.from, sel.gapsUntil(w), sel.outside())
 	}
 	out.Latency[itl] = nil
 	if h.Count() > 0 {
@@ -370,23 +386,22 @@ func statOf(d *stats.Dist) *Stat {
 }
 
 // gapsWithin adds the times between tokens of requests filed under cells that lie
-// whole in [from, to), those of buffered streams only where they are wanted.
-func (s *Store) gapsWithin(h *histogram.Histogram, workload int, from, to int64, buffered bool) {
+// whole in [from, to), but those of kinds that are to be left out.
+func (s *Store) gapsWithin(h *histogram.Histogram, from, to int64, without int) {
 	first, last, length := s.grid.within(from, to)
 	if length == 0 {
 		return
 	}
-	for w := range s.gaps {
-		if workload >= 0 && w/2 != workload || !buffered && w%2 == 1 {
+	for of, cells := range s.gaps {
+		if of&without != 0 {
 			continue
 		}
-		cells := s.gaps[w]
 		for _, c := range cells[min(first, len(cells)):min(last, len(cells))] {
 			mergeAll(h, c)
 		}
 	}
 	for _, u := range s.unsettled {
-		if u.scheduled >= from && u.scheduled < to && (workload < 0 || u.of/2 == workload) && (buffered || u.of%2 == 0) {
+		if u.scheduled >= from && u.scheduled < to && u.of&without == 0 {
 			mergeAll(h, u.gaps)
 		}
 	}
@@ -483,7 +498,7 @@ func (s *Store) judge(sel *selection, out *Figures) {
 			if l.Metric == itl {
 				h := new(histogram.Histogram)
 				s.mu.RLock()
-				s.gapsWithin(h, -1, sel.windows[w].from, sel.windows[w].to, false)
+				s.gapsWithin(h, sel.windows[w].from, sel.gapsUntil(sel.windows[w]), sel.outside()|gapsBuffered)
 				s.mu.RUnlock()
 				v = stats.PooledStat([]*histogram.Histogram{h}, int64(len(values[w])), infinite[w], l.Stat)
 			}

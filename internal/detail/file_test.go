@@ -146,6 +146,13 @@ func TestOpenSaysWhatTheRunSaid(t *testing.T) {
 		if diff := cmp.Diff(want, answers(t, s, in)); diff != "" {
 			t.Errorf("%s (-as it grew +opened):\n%s", again, diff)
 		}
+		summary, err := saved.Summarize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := sameFigures(summaryFigures(summary), s.Figures(in.Steps[0].Start, in.Steps[1].End)); diff != "" {
+			t.Errorf("%s (-summary +figures):\n%s", again, diff)
+		}
 		for i := range 50 {
 			one, err := s.Request(i)
 			if err != nil {

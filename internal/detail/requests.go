@@ -76,10 +76,10 @@ func (v *view) sortKey(name string) (sortKey, error) {
 	case "status":
 		return whole(func(row int) int64 { return int64(v.status(row)) })
 	case "workload":
-		rank := ranks(v.columns.rows(), v.workloads)
+		rank := ranks(v.workloads)
 		return whole(func(row int) int64 { return rank[v.workload[row]] })
 	case "finish":
-		rank := ranks(v.columns.rows(), v.finishes)
+		rank := ranks(v.finishes)
 		return whole(func(row int) int64 { return rank[v.finish[row]] })
 	case "error_kind":
 		return whole(func(row int) int64 { return int64(v.err[row]) })
@@ -89,7 +89,7 @@ func (v *view) sortKey(name string) (sortKey, error) {
 }
 
 // ranks returns the place of each text in the order of the alphabet.
-func ranks(_ int, list []string) []int64 {
+func ranks(list []string) []int64 {
 	order := slices.Sorted(slices.Values(list))
 	out := make([]int64, len(list))
 	for i, s := range list {

@@ -1,0 +1,283 @@
+package detail
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/stats"
+)
+
+// manyRequests calls add with n requests of some events each, in a window of an hour.
+func manyRequests(n, events int, add func(*record.Request)) stats.Input {
+	r := rand.New(rand.NewPCG(1, 2))
+	span := int64(3600e9)
+	in := stats.Input{ID: "many", Steps: []stats.StepInput{{Users: 5, Start: 10e9, End: span - 5e9, Complete: true}}, Duration: span + 20e9}
+	names := []string{"chat", "legal/contract-review", "rag"}
+	q := new(record.Request)
+	for i := range n {
+		q.Reset()
+		t := int64(float64(i) / float64(n) * float64(span))
+		q.ID, q.Session, q.User, q.Turn, q.Workload = uint64(i), uint64(i/5), uint32(i%500), uint32(i%5), names[i%3]
+		q.Phase = record.Steady
+		if t < in.Steps[0].Start || t >= in.Steps[0].End {
+			q.Phase = record.Warmup
+		}
+		q.Scheduled, q.Start = t, t+int64(r.ExpFloat64()*1e5)
+		q.Connected, q.Sent = q.Start, q.Start+50000
+		q.Streamed, q.AskedStream, q.HTTPStatus, q.Finish, q.Reused = true, true, 200, "stop", true
+		q.Prompt = int32(r.IntN(4000))
+		at := q.Start + int64(2e7+r.ExpFloat64()*1e8)
+		q.Headers = at
+		for range events {
+			at += int64(8e6 + r.ExpFloat64()*1e6)
+			q.Events = append(q.Events, record.Event{At: at, Tokens: 1, Cumulative: record.Unknown, Channel: record.Content})
+		}
+		q.FirstEvent, q.FirstToken, q.FirstContent, q.LastToken, q.End = q.Events[0].At, q.Events[0].At, q.Events[0].At, at, at+1000
+		q.Output, q.StreamedTokens, q.FirstEventTokens, q.Source, q.Basis = int32(events), int32(events), 1, record.SourceServer, record.BasisFirstEvent
+		if r.IntN(200) == 0 {
+			q.Status, q.Error = record.Failed, record.RateLimited
+		}
+		add(q)
+	}
+	return in
+}
+
+// manyOnDisk is a store of n requests as it is read from its files.
+func manyOnDisk(t testing.TB, n int) *Store {
+	t.Helper()
+	in := manyRequests(0, 0, nil)
+	s := New(Meta{Input: in})
+	manyRequests(n, 10, s.AddRequest)
+	s.finish(nil)
+	dir := t.TempDir()
+	if err := s.write(dir, stamp{}); err != nil {
+		t.Fatal(err)
+	}
+	back := New(Meta{})
+	if err := back.readRequests(dir, stamp{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.readSeries(dir, stamp{}); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+// A request of a run on disk costs about 100 bytes, orders included.
+func TestMemoryOfRequests(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("memory is not what it is")
+	}
+	const n = 200_000
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	s := manyOnDisk(t, n)
+	per := float64(heap()-before) / n
+	t.Logf("%.1f bytes a request", per)
+	if per > 135 { // of which some 20 are the cells of an hour
+		t.Errorf("%.1f bytes a request, want at most 135", per)
+	}
+	runtime.KeepAlive(s)
+}
+
+// Adding a request allocates what stays of it: its columns, and the binary form of its
+// gaps.
+func TestAddAllocatesLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := New(Meta{})
+	var list []*record.Request
+	manyRequests(2000, 40, func(q *record.Request) {
+		c := *q
+		c.Events = slices.Clone(q.Events)
+		list = append(list, &c)
+	})
+	for _, q := range list[:1000] {
+		s.AddRequest(q)
+	}
+	i := 1000
+	if n := testing.AllocsPerRun(900, func() { s.AddRequest(list[i]); i++ }); n > 8 {
+		t.Errorf("%v allocations a request, want at most 8", n)
+	}
+}
+
+// cpu is the processor time of this process so far.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Opening the files costs a small part of making them, and no question more than
+// reading them a few times.
+func TestQuestionsCostLittle(t *testing.T) {
+	if testing.Short() || raceEnabled || testing.CoverMode() != "" {
+		t.Skip("costs are not what they are")
+	}
+	const n = 300_000
+	in := manyRequests(0, 0, nil)
+	s := New(Meta{Input: in})
+	start := cpu()
+	manyRequests(n, 40, s.AddRequest)
+	s.finish(nil)
+	dir := t.TempDir()
+	if err := s.write(dir, stamp{}); err != nil {
+		t.Fatal(err)
+	}
+	made := cpu() - start
+	least := func(of func()) time.Duration {
+		best := time.Duration(1 << 62)
+		for range 5 {
+			start := cpu()
+			of()
+			best = min(best, cpu()-start)
+		}
+		return best
+	}
+	var back *Store
+	opened := least(func() {
+		back = New(Meta{})
+		if err := back.readRequests(dir, stamp{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if opened > made/8 {
+		t.Errorf("opening takes %v, making %v: want an eighth", opened, made)
+	}
+	ask := func(name string, times float64, of func()) {
+		took := least(of)
+		t.Logf("%s: %v, %.2f times opening", name, took, float64(took)/float64(opened))
+		if float64(took) > times*float64(opened) {
+			t.Errorf("%s takes %v, opening %v: want at most %.1f times that", name, took, opened, times)
+		}
+	}
+	t.Logf("made in %v, opened in %v", made, opened)
+	ask("figures", 0.1, func() { back.Figures(0, 0) })
+	ask("figures of a part", 3, func() { back.Figures(100e9, 3000e9) })
+	ask("bands", 2, func() { back.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "", 0, 0, 600) })
+	ask("heat", 1, func() { back.Heat("ttft", "", 0, 0, 600) })
+	ask("requests", 1.5, func() { _, _ = back.Requests(Query{Sort: "-ttft", Limit: 200}) })
+	ask("scatter", 2, func() { _, _ = back.Scatter(Query{}, "ttft", 1000, 240) })
+	ask("common", 2, func() { _, _ = back.Common(Query{}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) })
+}
+
+// One goroutine adds while others ask everything.
+func TestOneWriterManyReaders(t *testing.T) {
+	in := manyRequests(0, 0, nil)
+	s := New(Meta{Input: in})
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				s.Figures(0, 0)
+				s.Bands(BandFigures(), "chat", 0, 0, 60)
+				s.Heat(itl, "", 0, 0, 60)
+				s.Data([]int{0, 1}, 0, 0, 60)
+				s.Envelope("sm_active", "value", 0, 0, 60)
+				_, _ = s.Requests(Query{Filter: "ttft>100ms", Sort: "-e2e"})
+				_, _ = s.Scatter(Query{}, "ttft", 100, 100)
+				_, _ = s.Common(Query{}, Box{Y: "ttft", YMin: 100, YMax: 1e9})
+				_, _ = s.Request(17)
+				s.SeriesFrom(1)
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	i := 0
+	manyRequests(3000, 5, func(q *record.Request) {
+		s.AddRequest(q)
+		s.AddCell(q.Scheduled/second*second, Key{Signal: "sm_active", Stat: "value", Source: "node", Labels: fmt.Sprint("gpu=", i%7)}, 0.5)
+		if i++; i%500 == 0 {
+			s.SetInput(in)
+		}
+	})
+	close(done)
+	readers.Wait()
+	if s.Len() != 3000 {
+		t.Errorf("%d requests", s.Len())
+	}
+}
+
+func BenchmarkAddRequest(b *testing.B) {
+	s := New(Meta{})
+	var list []*record.Request
+	manyRequests(1000, 40, func(q *record.Request) {
+		c := *q
+		c.Events = slices.Clone(q.Events)
+		list = append(list, &c)
+	})
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		s.AddRequest(list[i%len(list)])
+		i++
+	}
+}
+
+func BenchmarkQuestions(b *testing.B) {
+	s := manyOnDisk(b, 300_000)
+	for name, of := range map[string]func(){
+		"figures": func() { s.Figures(100e9, 3000e9) },
+		"bands":   func() { s.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "", 0, 0, 600) },
+		"heat":    func() { s.Heat("ttft", "", 0, 0, 600) },
+		"rows":    func() { _, _ = s.Requests(Query{Sort: "-ttft", Limit: 200}) },
+		"scatter": func() { _, _ = s.Scatter(Query{}, "ttft", 1000, 240) },
+		"common":  func() { _, _ = s.Common(Query{}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				of()
+			}
+		})
+	}
+}
+
+// Thousands of devices over an hour, of files as of a run on disk.
+func BenchmarkEnvelope(b *testing.B) {
+	s := New(Meta{})
+	const members, cells = 4096, 3600
+	r := rand.New(rand.NewPCG(1, 2))
+	for m := range members {
+		k := Key{Signal: "sm_active", Stat: "value", Source: fmt.Sprint("node", m/8), Labels: fmt.Sprint("gpu=", m%8)}
+		for i := range cells {
+			s.AddCell(int64(i)*second, k, r.Float64())
+		}
+	}
+	s.finish(nil)
+	dir := b.TempDir()
+	if err := s.writeSeries(dir, stamp{}); err != nil {
+		b.Fatal(err)
+	}
+	back := New(Meta{})
+	if err := back.readSeries(dir, stamp{}); err != nil {
+		b.Fatal(err)
+	}
+	back.lasting = true
+	b.ReportAllocs()
+	for b.Loop() {
+		back.Envelope("sm_active", "value", 0, 0, 600)
+	}
+	_ = back.Close() // read only
+}
