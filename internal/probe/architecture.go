@@ -167,7 +167,7 @@ func fitPredictability(d *data, out *run.Probe) {
 			continue
 		}
 		e := ratio(values[0], v)
-		text := "speculation, or none that shows"
+		text := "no speculation that shows"
 		if e.lo > 1.05 {
 			text = "speculation pays where the text can be foreseen"
 		}

@@ -67,6 +67,8 @@ type data struct {
 	kind     *kind
 	steps    []level
 	signals  map[string][]sample
+	// early says that the run was ended before its time.
+	early bool
 }
 
 // sample is a figure of one cell of the timeline.
@@ -228,7 +230,7 @@ func tpot(r *request) float64 { return r.tpot }
 // wanted are the signals that fits look at, with the figure of a cell.
 var wanted = map[string]string{
 	"requests_waiting": "value", "requests_running": "value", "kv_cache_usage": "value", "kv_capacity": "value", "preemptions": "rate",
-	"fb_used": "value", "host_mem_available": "value", "prefix_cache_hit_ratio": "value", "e2e": "mean", "spec_acceptance": "value",
+	"fb_used": "value", "host_mem_available": "value", "prefix_cache_hit_ratio": "value", "spec_acceptance": "value",
 	"kv_transfer_time": "mean",
 }
 
@@ -241,9 +243,16 @@ func (d *data) readSignals(timeline iter.Seq2[[]run.TimelineRow, error]) error {
 		}
 		for i := range rows {
 			r := &rows[i]
-			if r.Source == "" && r.Labels == "" && r.Workload == "" && wanted[r.Signal] == r.Stat {
-				d.signals[r.Signal] = append(d.signals[r.Signal], sample{r.T, r.Value})
+			if r.Source != "" || r.Labels != "" || r.Workload != "" {
+				continue
 			}
+			name := r.Signal
+			if name == "e2e" {
+				name += "." + r.Stat // the mean of a cell counts by its rate
+			} else if wanted[name] != r.Stat {
+				continue
+			}
+			d.signals[name] = append(d.signals[name], sample{r.T, r.Value})
 		}
 	}
 	return nil
@@ -258,6 +267,22 @@ func (d *data) during(signal string, from, to int64) []float64 {
 		}
 	}
 	return out
+}
+
+// engineE2E is the mean time in ms of the requests that engines finished between two
+// times, as they say; NaN where they say nothing.
+func (d *data) engineE2E(from, to int64) float64 {
+	rates := map[int64]float64{}
+	for _, s := range d.signals["e2e.rate"] {
+		rates[s.at] = s.value
+	}
+	sum, n := 0.0, 0.0
+	for _, s := range d.signals["e2e.mean"] {
+		if s.at >= from && s.at < to {
+			sum, n = sum+rates[s.at]*s.value, n+rates[s.at]
+		}
+	}
+	return 1000 * sum / n
 }
 
 // span is the time from the first start of a step to its last end.

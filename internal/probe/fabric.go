@@ -94,21 +94,25 @@ func fitFanOut(d *data, out *run.Probe) {
 	last := d.steps[d.ran()-1].Users
 	result(out, "events", top, "1/s", users < last || d.ran() < len(d.steps), "The most of any rung, with %s (median of its seconds, interval by order statistics)%s.", plural(users, "streams"),
 		map[bool]string{true: "; more streams would bring more", false: ""}[users == last && d.ran() == len(d.steps)])
-	// Who says how long requests took besides the client?
-	var mine []float64
+	fitWay(d, out)
+}
+
+// fitWay compares what engines and the client say of the time of whole requests, in the
+// first rung of which all were answered: an engine counts those that the client gave
+// up, too.
+func fitWay(d *data, out *run.Probe) {
 	for i := range d.steps {
-		mine = append(mine, d.steps[i].values(func(r *request) float64 { return r.e2e })...)
+		st := &d.steps[i]
+		from, to := st.span()
+		engine := d.engineE2E(from, to+1e9)
+		if len(st.requests) == 0 || st.good() < len(st.requests) || math.IsNaN(engine) {
+			continue
+		}
+		mine := mean(st.values(func(r *request) float64 { return r.e2e }))
+		result(out, "way", mine.minus(engine).scale(100/mine.value), "%", mine.value > engine, "The share of the time between client and engine, with %s: the client's mean of %.4g ms (Student's interval) less the engine's of %.4g ms.", plural(st.Users, "streams"), mine.value, engine)
+		return
 	}
-	var engine []float64
-	for _, v := range d.signals["e2e"] {
-		engine = append(engine, 1000*v.value)
-	}
-	if len(mine) > 0 && len(engine) > 0 {
-		c, e := mean(mine), mean(engine)
-		result(out, "way", estimate{100 * (c.value - e.value) / c.value, math.NaN(), math.NaN()}, "%", true, "The share of the time between client and engine: the client's mean of %.4g ms less the engine's of %.4g ms.", c.value, e.value)
-	} else {
-		note(out, "no telemetry says how long the engine took: the share of the way is not known")
-	}
+	note(out, "no telemetry says how long the engine took for a rung that was answered whole: the share of the way is not known")
 }
 
 var payload = kind{
@@ -295,8 +299,8 @@ func fitParallel(d *data, out *run.Probe) {
 	step := median(slices.Clone(first.v))
 	result(out, "step", step, "ms", true, "Of one token for %s after prompts of %s tokens (median, interval by order statistics).", plural(first.users, "users"), count(first.prompt))
 	if least := conduct.TPOTFloor(d.scenario); least != nil {
-		floor, over := *least, step
-		over.value, over.lo, over.hi = step.value-floor, step.lo-floor, step.hi-floor
+		floor := *least
+		over := step.minus(floor)
 		result(out, "above the roofline", over, "ms", over.lo > -0.02*floor, "The step less what the declared hardware takes to read the weights, %.3g ms: launches, the host, and what devices send each other.", floor)
 	} else {
 		result(out, "above the roofline", unknown, "ms", false, "Not known: say what the server runs on, as in --hardware 2xh100, and a model of the catalogue.")

@@ -32,6 +32,9 @@ func (e estimate) scale(k float64) estimate {
 	return e
 }
 
+// minus takes a number off.
+func (e estimate) minus(x float64) estimate { return estimate{e.value - x, e.lo - x, e.hi - x} }
+
 // inverse is 1/x; the interval is lost where it has both signs.
 func (e estimate) inverse() estimate {
 	out := estimate{1 / e.value, 1 / e.hi, 1 / e.lo}

@@ -162,14 +162,16 @@ func rungs(f *workload.File, k *kind, l *scenario.Load) []scenario.LoadStep {
 	return out
 }
 
-// Fit returns what the records of a run come to, nil when the scenario is no
-// probe's. Timeline has the rows of the run's timeline, nil where there is none.
-func Fit(s *scenario.Scenario, requests iter.Seq[*record.Request], timeline iter.Seq2[[]run.TimelineRow, error]) (*run.Probe, error) {
+// fit returns what the records of a run come to, nil when the scenario is no probe's.
+// Timeline has the rows of the run's timeline, nil where there is none; early says that
+// the run was ended before its time.
+func fit(s *scenario.Scenario, requests iter.Seq[*record.Request], timeline iter.Seq2[[]run.TimelineRow, error], early bool) (*run.Probe, error) {
 	k, _ := of(s)
 	if k == nil {
 		return nil, nil
 	}
 	d := newData(s, k)
+	d.early = early
 	for r := range requests {
 		d.add(r)
 	}
@@ -218,7 +220,7 @@ func OfRun(saved *run.Run) (*run.Probe, error) {
 	if len(saved.Info().Telemetry) > 0 {
 		timeline = conduct.Timeline(saved)
 	}
-	p, err := Fit(s, saved.Requests(), timeline)
+	p, err := fit(s, saved.Requests(), timeline, saved.Info().State != run.Done || saved.Info().Message != "")
 	if err != nil {
 		return nil, err
 	}
@@ -252,16 +254,19 @@ func (d *data) fit() *run.Probe {
 		}
 	}
 	if failed > 0 {
-		text := fmt.Sprintf("%d requests failed and are in no figure", failed)
+		text := fmt.Sprintf("failed, and in no figure: %s", plural(failed, "requests"))
 		if first != "" {
 			text += "; the first: " + first
 		}
 		note(out, "%s", text)
 	}
 	if cut > 0 {
-		note(out, "%d requests were cut by the end of their step", cut)
+		note(out, "cut by the end of their step: %s", plural(cut, "requests"))
 	}
-	if n := d.ran(); n < len(d.steps) {
+	switch n := d.ran(); {
+	case d.early:
+		note(out, "the run was ended early, in step %d of %d", max(n, 1), len(d.steps))
+	case n < len(d.steps):
 		note(out, "the ladder was left after %d of %d steps: what was looked for had been found, or nothing more could be", n, len(d.steps))
 	}
 	return out

@@ -191,13 +191,13 @@ func TestFitsOfNearlyNothing(t *testing.T) {
 						all = append(all, r)
 					}
 				}
-				p, err := Fit(s, func(yield func(*record.Request) bool) {
+				p, err := fit(s, func(yield func(*record.Request) bool) {
 					for i := range all {
 						if !yield(&all[i]) {
 							return
 						}
 					}
-				}, nil)
+				}, nil, false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -209,7 +209,7 @@ func TestFitsOfNearlyNothing(t *testing.T) {
 						t.Errorf("%s: %s: %+v", name, what, f)
 					}
 				}
-				if status == record.Failed && per > 0 && !strings.Contains(strings.Join(p.Notes, " "), "failed") {
+				if status == record.Failed && per > 0 && !strings.Contains(strings.Join(p.Notes, " "), "failed, and in no figure") {
 					t.Errorf("%s: failures are not told: %q", name, p.Notes)
 				}
 				if _, err := p.Marshal(); err != nil {
@@ -255,7 +255,7 @@ func TestComplete(t *testing.T) {
 	if len(s.Load.Steps) != 0 || Of(s) != "" || NewSteering(s) != nil {
 		t.Errorf("no probe: %+v", s.Load)
 	}
-	if p, err := Fit(s, nil, nil); p != nil || err != nil {
+	if p, err := fit(s, nil, nil, false); p != nil || err != nil {
 		t.Errorf("%v %v", p, err)
 	}
 	// What is saved reads back to the same steps.
@@ -321,13 +321,13 @@ func TestTelemetryIsEvidence(t *testing.T) {
 				run.TimelineRow{T: t, Signal: "prefix_cache_hit_ratio", Stat: "value", Source: "one", Value: 0.99})
 		}
 	}
-	p, err := Fit(s, func(yield func(*record.Request) bool) {
+	p, err := fit(s, func(yield func(*record.Request) bool) {
 		for i := range all {
 			if !yield(&all[i]) {
 				return
 			}
 		}
-	}, func(yield func([]run.TimelineRow, error) bool) { yield(rows, nil) })
+	}, func(yield func([]run.TimelineRow, error) bool) { yield(rows, nil) }, false)
 	if err != nil {
 		t.Fatal(err)
 	}
