@@ -90,6 +90,9 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 	return r, nil
 }
 
+// maxSpan is the longest replay, as long as the longest window of a load.
+const maxSpan = 31 * 24 * time.Hour
+
 // skips says whether requests that are not right are left out.
 func skips(u *scenario.Users) bool { return u.OnBadRow != "" && u.OnBadRow != string(trace.Fail) }
 
@@ -109,6 +112,18 @@ func (r *replay) lay(s *scenario.Scenario) (err error) {
 		}
 		if r.times, err = pace.At(r.Starts()); err != nil {
 			return err
+		}
+		if span := r.Span(); span > maxSpan {
+			last := &t.Records[0]
+			for i := range t.Records {
+				if rec := &t.Records[i]; rec.At > last.At {
+					last = rec
+				}
+			}
+			return &trace.Error{
+				File: t.File, Line: last.Line, Text: fmt.Sprintf("the request would start %s after the first: the times are of two units, or of another one (--time-unit); if they are right, --gap-cap, --until or --speed makes that at most %s",
+					span.Round(time.Second), maxSpan),
+			}
 		}
 		if s.Load.Warmup > r.Span() {
 			return fmt.Errorf("load.warmup: %s is longer than what is replayed of the trace, %s", s.Load.Warmup, r.Span().Round(time.Millisecond))

@@ -144,6 +144,7 @@ func TestBadTraces(t *testing.T) {
 	f("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,200000,5\n", "t.jsonl:2: ContextTokens: 200000 tokens, and 5 of the answer, are more than the context")
 	f("TIMESTAMP,ContextTokens\n2023-11-16 18:00:00.0,20\n", "t.jsonl:2: output: nothing says how long the answer is")
 	f(`{"prompt": "hello"}`, "t.jsonl has no times: give it as dataset", "users.format=jsonl")
+	f(row+`{"timestamp": 1700000000000, "input_length": 5, "output_length": 2}`, "t.jsonl:2: the request would start 472222h13m20s after the first: the times are of two units")
 	f(row, "load.warmup: 10s is longer than what is replayed", "load.warmup=10s")
 	f(row, "look up generator", "users.content=prsoe")
 	f(`{"timestamp": 3, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest"}}]}]}`, "t.jsonl:1: image_url:")
