@@ -194,8 +194,10 @@ func TestWatchStopsTheRun(t *testing.T) {
 	cfg.Watch = w
 	go func() {
 		<-w.Begun()
-		for r := w.Reader(0); w.Newest() == nil || w.Newest().Header.OK == 0; {
-			_, _ = r.Next(context.Background())
+		for r := w.Reader(0); ; {
+			if x, err := r.Next(context.Background()); err != nil || x.Header.OK > 0 {
+				break
+			}
 		}
 		w.Stop()
 		w.Stop()

@@ -163,7 +163,7 @@ func TestReadersMissNothing(t *testing.T) {
 			t.Fatalf("the slow reader has %d, %v", n, err)
 		}
 		time.Sleep(Kept*time.Second + 100*time.Millisecond)
-		newest := s.w.Newest().N
+		newest := s.w.ring.newest().N
 		if _, err := next(slow); !errors.Is(err, ErrResync) {
 			t.Fatalf("%d snapshots later it is %v", newest-1, err)
 		}
@@ -290,7 +290,7 @@ func TestFailuresAreMarked(t *testing.T) {
 		if len(shares) != 1 || !strings.HasSuffix(shares[0].Text, " % of the last requests failed") || shares[0].To == nil {
 			t.Fatalf("marks are %+v", shares)
 		}
-		if share := s.w.Newest().Header.FailureShare; share == nil || *share != 0 {
+		if share := s.w.ring.newest().Header.FailureShare; share == nil || *share != 0 {
 			t.Errorf("the share in the end is %v", share)
 		}
 		s.w.End(nil, nil)
@@ -341,7 +341,7 @@ func TestPhasesAreMarked(t *testing.T) {
 		}
 		phase := func(want string) {
 			t.Helper()
-			if got := s.w.Newest(); got.Phase != want {
+			if got := s.w.ring.newest(); got.Phase != want {
 				t.Errorf("at %v the phase is %q, want %q", got.T, got.Phase, want)
 			}
 		}
@@ -361,7 +361,7 @@ func TestPhasesAreMarked(t *testing.T) {
 		s.w.Progress(Progress{Draining: true, Share: 0.5, Left: -1})
 		time.Sleep(2 * time.Second)
 		phase("drain")
-		if x := s.w.Newest(); x.Share == nil || *x.Share != 0.5 || x.Left != nil || x.Step != 1 || x.Steps != 2 {
+		if x := s.w.ring.newest(); x.Share == nil || *x.Share != 0.5 || x.Left != nil || x.Step != 1 || x.Steps != 2 {
 			t.Errorf("the newest is %+v", x)
 		}
 		last.SteadyEnd, last.End = s.clock.Now()-1e9, s.clock.Now()
@@ -488,7 +488,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 		want := int64(7 + (mostSamples/len(batch)+1)*len(batch) - mostSamples)
 		time.Sleep(time.Second)
-		if got := w.Newest().Dropped; got != want {
+		if got := w.ring.newest().Dropped; got != want {
 			t.Errorf("%d are dropped, want %d", got, want)
 		}
 		if n := w.Store().Len(); n != mostRequests {
@@ -499,7 +499,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		w.Record(long)
 		w.Record(r)
 		time.Sleep(time.Second)
-		if got := w.Newest().Dropped; got != want+1 {
+		if got := w.ring.newest().Dropped; got != want+1 {
 			t.Errorf("%d are dropped, want %d", got, want+1)
 		}
 		w.End(nil, nil)

@@ -144,14 +144,6 @@ func (w *Watch) ID() string {
 	return w.run.Row.ID
 }
 
-// Folder returns the folder of the run, "" before it has begun.
-func (w *Watch) Folder() string {
-	if !closed(w.begun) {
-		return ""
-	}
-	return w.run.Dir
-}
-
 // Store returns what is known of the run, nil before it has begun.
 func (w *Watch) Store() *detail.Store {
 	if !closed(w.begun) {
@@ -169,9 +161,6 @@ func (w *Watch) Asked() <-chan struct{} { return w.stop }
 // Reader returns a reader of the snapshots after the one of a number; below 0 from
 // the newest on.
 func (w *Watch) Reader(after int64) *Reader { return &Reader{ring: &w.ring, after: after} }
-
-// Newest returns the newest snapshot, nil before the first.
-func (w *Watch) Newest() *Snapshot { return w.ring.newest() }
 
 func closed(c <-chan struct{}) bool {
 	select {
