@@ -67,6 +67,13 @@ describe('the offline run', () => {
     expect(f.tokens.output).toBe(3500)
     expect(f.offered_rps).toBe(500)
   })
+  it('takes token rates from the whole buckets in a range', async () => {
+    const series = [{ id: 7, signal: 'client.output_tokens', stat: 'rate', source: '', labels: '', workload: '', unit: 'tokens/s', kind: 'rate' as const, title: '' }]
+    const b = new BundleSource({ ...bundle(1), series, data: { from: 0, step_ms: 100, n: 5, series: { 7: { mean: [1, 10, null, 30, 100] } } } })
+    expect((await b.figures(100, 400)).tokens).toMatchObject({ output_per_s: 20, prompt_per_s: null })
+    expect((await b.figures(150, 450)).tokens.output_per_s).toBe(30)
+    expect((await b.figures(110, 190)).tokens.output_per_s).toBeNull()
+  })
   it('gives the figures of the report for its own window', async () => {
     const own = { from: 0, to: 500 } as never
     expect(await new BundleSource({ ...bundle(3), figures: own }).figures(0, 500)).toBe(own)

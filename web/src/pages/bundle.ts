@@ -104,7 +104,10 @@ export class BundleSource implements Source {
   async figures(from: Ms, to: Ms): Promise<Figures> {
     const whole = this.#b.figures
     if (whole !== undefined && Math.abs(from - whole.from) < 1e-3 && Math.abs(to - whole.to) < 1e-3) return whole
-    return figuresOf(this.#rows, from, to, this.#b.doc, this.sampled === null ? null : this.#weight)
+    const f = figuresOf(this.#rows, from, to, this.#b.doc, this.sampled === null ? null : this.#weight)
+    f.tokens.output_per_s = this.#rate('client.output_tokens', from, to)
+    f.tokens.prompt_per_s = this.#rate('client.prompt_tokens', from, to)
+    return f
   }
 
   async requests(q: Query): Promise<Rows> {
@@ -133,6 +136,18 @@ export class BundleSource implements Source {
 
   subscribe(_after: number, _on: (event: LiveEvent) => void): () => void {
     return () => {}
+  }
+
+  /** The mean rate of a signal over the whole buckets of its course inside a range, as a server says it of its cells. */
+  #rate(signal: string, from: Ms, to: Ms): number | null {
+    const g = this.#b.data
+    const id = this.#b.series?.find(s => s.signal === signal && s.stat === 'rate' && s.workload === '' && s.source === '' && s.labels === '')?.id
+    const course = id === undefined ? undefined : g?.series[id]
+    if (g === undefined || course === undefined) return null
+    const first = Math.max(Math.ceil((from - g.from) / g.step_ms - 1e-6), 0)
+    const end = Math.min(Math.floor((to - g.from) / g.step_ms + 1e-6), g.n)
+    const known = course.mean.slice(first, end).filter((v): v is number => v !== null)
+    return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : null
   }
 
   #find(q: Query): RequestRow[] {
@@ -193,8 +208,8 @@ const fromSchedule = (r: RequestRow, v: number | null): number | null => {
 
 /**
  * The figures of the requests that were scheduled in a range; of a sample, estimates in which
- * each stands for as many as its weight says. What needs the time of every token (itl, tokens a
- * second) is not in a report and null.
+ * each stands for as many as its weight says. What needs the time of every token (itl) is
+ * not in a report and null.
  */
 function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, weight: ((r: RequestRow) => number) | null = null): Figures {
   const rows = all.filter(r => r.t >= from && r.t < to)

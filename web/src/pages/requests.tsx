@@ -100,7 +100,7 @@ export function Requests(p: RequestsProps) {
   const known = useMemo(() => ['stop', 'length', 'tool_calls', 'content_filter'], [])
 
   return (
-    <section class="rq section" aria-label={t('title')}>
+    <div class="rq section">
       <div class="rq-bar">
         <h2>{t('title')}</h2>
         <FilterField filter={p.filter} onFilter={p.onFilter} workloads={p.doc.workloads} finishes={known} />
@@ -174,7 +174,7 @@ export function Requests(p: RequestsProps) {
         />
         {p.selected !== null && <OneRequest source={p.source} doc={p.doc} n={p.selected} tick={tick} onClose={() => p.onSelect(null)} onMove={by => mover.current?.(by)} />}
       </div>
-    </section>
+    </div>
   )
 }
 
