@@ -221,7 +221,8 @@ export class Plot {
               const lo = 10 ** Math.floor(Math.log10(Math.max(min, 1e-4)) + 1e-9)
               return [lo, Math.max(10 ** Math.ceil(Math.log10(max) - 1e-9), lo * 10)]
             }
-            if (max == null) return [0, 1]
+            // Before the first value, the limit says how high the plot is.
+            if (max == null) return [0, this.#slo === null ? 1 : niceTop(this.#slo * 1.05)]
             let top = max
             // The limit is worth its room unless it is far above everything.
             if (this.#slo !== null && this.#slo <= 2.5 * max) top = Math.max(top, this.#slo * 1.05)
