@@ -53,13 +53,13 @@ test('a signal that no plan names has a lane that is not shown at first', () => 
 test.each([
   [['gpu=3,uuid=GPU-1'], ['gpu 3']],
   [['gpu=0,host=a,uuid=x', 'gpu=1,host=a,uuid=y'], ['gpu 0', 'gpu 1']],
-  [['gpu=0,host=a', 'gpu=0,host=b'], ['host a', 'host b']],
-  [['uuid=x', 'uuid=y'], ['uuid x', 'uuid y']],
+  [['gpu=0,host=a', 'gpu=0,host=b'], ['a', 'b']],
+  [['uuid=x', 'uuid=y'], ['x', 'y']],
   [['engine=0'], ['engine 0']],
 ])('devices %j', (labels, want) => expect(deviceNames(labels.map((l) => ({ source: 's', labels: l })))).toEqual(want))
 test('devices of several sources have their source', () => {
   expect(deviceNames([{ source: 'h1', labels: 'gpu=3' }, { source: 'h2', labels: 'gpu=3' }])).toEqual(['h1', 'h2'])
-  expect(deviceName({ source: 'h1', labels: 'gpu=3,uuid=x' })).toBe('gpu 3')
+  expect(deviceName({ source: 'h1', labels: 'gpu=3,host=a,uuid=x' })).toBe('gpu 3 a')
   expect(deviceName({ source: 'h1', labels: '' })).toBe('h1')
 })
 

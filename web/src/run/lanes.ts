@@ -220,6 +220,9 @@ const pairsOf = (d: Labelled): [string, string][] => [['source', d.source], ...d
   return cut < 0 ? [l, ''] : [l.slice(0, cut), l.slice(cut + 1)]
 })]
 
+/** A number needs to be told of what; a name does not. */
+const told = ([k, v]: [string, string]) => (v === '' ? k : /^\d+$/.test(v) ? `${k} ${v}` : v)
+
 /**
  * Names for devices that tell them apart and no more: gpu=3,host=a,uuid=GPU-1b is "gpu 3" where
  * all are of one host. An identifier nobody can read is used only where nothing else tells.
@@ -231,11 +234,11 @@ export function deviceNames(list: Labelled[]): string[] {
   const readable = keys.filter((k) => k !== 'uuid' && k !== 'model')
   const use = readable.filter((k) => differs(k) || (list.length === 1 && k !== 'source'))
   const chosen = use.length ? use : keys.filter((k) => k !== 'source')
-  return all.map((p) => p.filter(([k, v]) => chosen.includes(k) && (k !== 'source' || v !== '')).map(([k, v]) => (k === 'source' || v === '' ? v || k : `${k} ${v}`)).join(' '))
+  return all.map((p) => p.filter(([k, v]) => chosen.includes(k) && (k !== 'source' || v !== '')).map(told).join(' '))
 }
 
 /** One device by its labels, without what nobody can read. */
-export const deviceName = (d: Labelled) => pairsOf(d).filter(([k]) => k !== 'uuid' && k !== 'source').map(([k, v]) => (v === '' ? k : `${k} ${v}`)).join(' ') || d.source
+export const deviceName = (d: Labelled) => pairsOf(d).filter(([k]) => k !== 'uuid' && k !== 'source').map(told).join(' ') || d.source
 
 /** Names of workloads without their family, where that leaves them different. */
 export function shortNames(names: string[]): string[] {
