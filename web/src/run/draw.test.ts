@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { joinMarks } from './board'
 import { beyond, fewer } from './head'
-import { extent } from './heat'
+import { extent, gather } from './heat'
 import { logMarks } from './plot'
 
 test.each([[300, '+28\u2009% over x'], [375, '+2.2\u2009% over x'], [383, '+0.026\u2009% over x'], [383.1, ''], [400, ''], [100, '3.8 × x'], [38.31, '10 × x'], [0, '+x over x']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, true, () => 'x')).toBe(want))
@@ -37,4 +37,10 @@ test('a heat map reaches from its lowest to its highest cell', () => {
 test('a mark that comes again has ended', () => {
   const m = (t: number, to: number | null, text: string) => ({ t, to, kind: 'threshold' as const, severity: 'fail' as const, text })
   expect(joinMarks([m(1, null, 'a'), m(2, null, 'b')], [m(1, 9, 'a'), m(3, null, 'c')])).toEqual([m(1, 9, 'a'), m(2, null, 'b'), m(3, null, 'c')])
+})
+
+test('fine bins of one column and row are one cell, and nothing is lost', () => {
+  const g = { from: 0, step_ms: 1, n: 3, edges_ms: [10, 11, 12, 100, 110], cells: [0, 0, 2, 0, 1, 3, 2, 1, 1, 0, 3, 7] }
+  const cells = gather(g, 4, (v) => (v > 50 ? 1 : 9))
+  expect(cells).toEqual([0, 2, 5, 2, 2, 1, 0, 0, 7])
 })

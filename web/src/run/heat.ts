@@ -23,6 +23,9 @@ export function extent(g: HeatGrid): [number, number] | null {
   return hi > 0 && lo < hi ? [lo, hi] : null
 }
 
+/** The height of a row of the map. */
+const rowPixels = 4
+
 export class Heat {
   readonly #canvas = document.createElement('canvas')
   #image: HTMLCanvasElement | null = null
@@ -99,23 +102,37 @@ export class Heat {
   destroy() { this.#canvas.remove() }
 }
 
+/**
+ * Cells of a map put together into rows of some pixels: bins may be finer than the eye. Gives
+ * column, row and count, three by three; a bin is in the row of its middle.
+ */
+export function gather(g: HeatGrid, size: number, y: (v: number) => number): number[] {
+  const sums = new Map<number, number>()
+  for (let i = 0; i + 2 < g.cells.length; i += 3) {
+    const bin = g.cells[i + 1] as number
+    const low = g.edges_ms[bin]
+    const high = g.edges_ms[bin + 1]
+    if (low === undefined || high === undefined) continue
+    const row = Math.max(0, Math.floor(y(low > 0 ? Math.sqrt(low * high) : high / 2) / size))
+    const key = row * g.n + (g.cells[i] as number)
+    sums.set(key, (sums.get(key) ?? 0) + (g.cells[i + 2] as number))
+  }
+  return [...sums].flatMap(([key, count]) => [key % g.n, Math.floor(key / g.n), count])
+}
+
 function paintCells(g: HeatGrid, height: number, y: (v: number) => number, color: string): HTMLCanvasElement {
   const image = document.createElement('canvas')
   image.width = Math.max(1, g.n)
   image.height = height
   const ctx = image.getContext('2d')
   if (!ctx) return image
+  const size = rowPixels * (devicePixelRatio || 1)
+  const cells = gather(g, size, y)
   let most = 1
-  for (let i = 2; i < g.cells.length; i += 3) most = Math.max(most, g.cells[i] as number)
-  for (let i = 0; i + 2 < g.cells.length; i += 3) {
-    const row = g.cells[i + 1] as number
-    const low = g.edges_ms[row]
-    const high = g.edges_ms[row + 1]
-    if (low === undefined || high === undefined) continue
-    const from = Math.round(y(high))
-    const to = Math.max(from + 1, Math.round(y(low > 0 ? low : high / 2)))
-    ctx.fillStyle = alpha(color, 0.15 + 0.85 * Math.sqrt((g.cells[i + 2] as number) / most))
-    ctx.fillRect(g.cells[i] as number, from, 1, to - from)
+  for (let i = 2; i < cells.length; i += 3) most = Math.max(most, cells[i] as number)
+  for (let i = 0; i + 2 < cells.length; i += 3) {
+    ctx.fillStyle = alpha(color, 0.15 + 0.85 * Math.sqrt((cells[i + 2] as number) / most))
+    ctx.fillRect(cells[i] as number, (cells[i + 1] as number) * size, 1, size)
   }
   return image
 }
