@@ -38,7 +38,7 @@ const files = import.meta.glob<{ default: Page }>('./pages/*.tsx')
 const loaded = new Map<string, Page>()
 
 /** Which file shows a place, and what of the path is left for it. */
-export function routeOf(path: string[]): { page: string; rest: string[] } {
+function routeOf(path: string[]): { page: string; rest: string[] } {
   const [first, id, tab] = path
   if (first === undefined) return { page: 'runs', rest: [] }
   if (first === 'runs' && id !== undefined) return tab === undefined ? { page: 'run', rest: [id] } : { page: tab, rest: [id] }

@@ -22,11 +22,6 @@ export function Time({ at }: { at: string }) {
   return <time dateTime={at} title={utc(at)} class="num">{local(at)}</time>
 }
 
-/** The colour of a workload as a small square. */
-export function Swatch({ i }: { i: number }) {
-  return <span class={`swatch w${((i % 8) + 8) % 8}`} aria-hidden="true" />
-}
-
 export interface Loaded<T> { value: T | null; error: Error | null; loading: boolean; again: () => void }
 
 /**

@@ -158,7 +158,6 @@ export class Board {
   }
   zoomAt(t: Ms, factor: number) { this.look(zoom(this.window, t, factor, this.bounds)) }
   panBy(share: number) { this.look(pan(this.window, share * length(this.window), this.bounds)) }
-  panTime(by: Ms) { this.look(pan(this.window, by, this.bounds)) }
   follow() {
     const b = this.bounds
     this.look(this.view ? { from: b.to - length(this.view), to: b.to } : null, true)
@@ -260,13 +259,13 @@ export class Board {
     const sel = q.get('sel') ?? ''
     const view = q.get('view') ?? ''
     if (sel === (this.selection ? spanText(this.selection) : '') && view === (this.view ? spanText(this.view) : '')) return
-    if (this.#pendingPlace()) return
+    if (this.#writing) return
     this.#readPlace(false)
     this.changed('shape', 'view', 'cursor')
     this.#want()
     this.#loadFigures()
   }
-  #pendingPlace() { return this.#writing }
+  /** While this view itself changes the address. */
   #writing = false
   #writePlace() {
     if (this.#abort.signal.aborted) return

@@ -14,7 +14,7 @@ import { known, t } from './words'
 type N = number | null
 
 /** One figure of the headline. */
-export interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string; fail: boolean }
+interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string; fail: boolean }
 
 /** How far a value is over or under a limit, in words; empty when it is not. */
 export function beyond(value: N, limit: number, lower: boolean, text: (v: number) => string): string {
@@ -45,7 +45,7 @@ function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string 
 }
 
 /** The six figures as they stand. */
-export function headFigures(board: Board): HeadFigure[] {
+function headFigures(board: Board): HeadFigure[] {
   const live = board.live && !board.selection && board.snapshot !== null
   const h = board.snapshot?.header
   const f = board.figures

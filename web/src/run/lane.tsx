@@ -9,7 +9,7 @@ import { type Board, type Change, envelopeKey } from './board'
 import { bandKey, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
 import { deviceName, type Lane, shortNames } from './lanes'
-import { gutter, lookColor, partName, Plot, rightPad, type Toggles } from './plot'
+import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
 import { length, tickText } from './view'
 import { t } from './words'
 
@@ -315,7 +315,7 @@ function LaneTable({ board, lane }: { board: Board; lane: Lane }) {
 }
 
 /** A lane in one sentence. */
-export function summaryText(board: Board, lane: Lane): string {
+function summaryText(board: Board, lane: Lane): string {
   const f = board.frame()
   const w = board.window
   const p = lane.parts[0]
@@ -350,5 +350,3 @@ export function MissingLane({ lane }: { lane: Lane }) {
     </div>
   )
 }
-
-export { lookColor }

@@ -50,7 +50,7 @@ const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uP
 const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false } }
 
 /** How lane is drawn with these toggles from f; null when f has nothing for it. */
-export function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
+function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
   switch (lane.kind) {
     case 'bands': return bandDrawing(lane, f, toggles, workloads)
     case 'envelope': return envelopeDrawing(lane, f)
@@ -145,7 +145,7 @@ const empty = (n: number): N[] => new Array<N>(n).fill(null)
 export const partName = (p: Lane['parts'][number]) => (p.word ? t(p.word) : p.name)
 
 /** A value at an axis: no zeros that say nothing. */
-export function axisText(v: number, lane: Lane): string {
+function axisText(v: number, lane: Lane): string {
   return v === 0 ? '0' : brief(figure(v, lane.unit, lane.rate))
 }
 
