@@ -71,7 +71,7 @@ func (s *Store) Scatter(q Query, y string, width, height int) (Scatter, error) {
 	color := func(row int32) int { return min(int(v.workload[row]), mostColors-1) }
 	switch q.Color {
 	case "", "workload":
-		out.Colors = v.workloads[:min(len(v.workloads), mostColors)]
+		out.Colors = append([]string{}, v.workloads[:min(len(v.workloads), mostColors)]...)
 	case "status":
 		out.Colors = statusNames()
 		color = func(row int32) int { return int(v.status(int(row))) }

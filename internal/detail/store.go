@@ -124,7 +124,7 @@ func (s *Store) SetInput(in stats.Input) {
 func (s *Store) Workloads() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Clone(s.workloads.list)
+	return append([]string{}, s.workloads.list...)
 }
 
 // Span returns the time in ns that requests and cells are known of: from 0 to the

@@ -133,9 +133,17 @@ func TestStreams(t *testing.T) {
 	id := "20260101T000000Z-x"
 	c := clock.New()
 	w.Begin(live.Run{
-		Row: detail.RunRow{ID: id}, Start: c.Start(), Now: c.Now, Live: new(load.Live), Plan: []load.Step{{Users: 1, Duration: time.Hour}},
+		Row: detail.RunRow{ID: id, Tags: map[string]string{}}, Start: c.Start(), Now: c.Now, Live: new(load.Live), Plan: []load.Step{{Users: 1, Duration: time.Hour}},
 	})
 	s.Watch(w)
+	for _, target := range []string{
+		"", "/series", "/figures", "/requests", "/scatter", "/scatter?color=status", "/common?y=ttft&ymin=1", "/bands", "/heat", "/envelope?signal=sm_active", "/data?series=0",
+	} {
+		// What is not there yet is an empty list, not null: the document says so.
+		if status, _, b := call(t, s, "GET", "/api/runs/"+id+target, ""); status != http.StatusOK {
+			t.Errorf("GET %s before the first request: %d %s", target, status, b)
+		}
+	}
 	url := base + "/api/runs/" + id + "/events"
 	var open []*http.Response
 	for range 2 {

@@ -1,0 +1,280 @@
+package browser
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+)
+
+// simulated is a folder with one predicted run, and its id: a few seconds of work
+// of a simulated engine, at once.
+func simulated(t *testing.T, name string, args ...string) (runs, id string) {
+	t.Helper()
+	runs = t.TempDir()
+	id = ran(t, runs, []int{0, 3}, append([]string{"twin", "predict", "--name", name, "--users", "8", "--requests", "400", "--prompt-tokens", "lognormal:p50=400,p99=4000", "--output-tokens", "uniform:20..200", "--slo", "ttft.p95=50ms"}, args...)...)
+	return runs, id
+}
+
+// TestLanguagesAndSizes shows the pages in Chinese, on a phone and on a very large
+// screen, in both themes: nothing hangs over the sides, and everything has a name.
+func TestLanguagesAndSizes(t *testing.T) {
+	runs, id := simulated(t, "模型/é 对比测试")
+	base := panel(t, runs)
+	for name, l := range map[string]look{
+		"chinese": {desktop, "dark", "zh"}, "phone-dark": {phone, "dark", "en"}, "phone-light-chinese": {phone, "light", "zh"}, "large-light": {size{3840, 2160}, "light", "en"},
+	} {
+		for _, path := range []string{"/", "/runs/" + id, "/workloads", "/twin", "/scenarios", "/settings", "/compare?runs=" + id} {
+			b := open(t, base, path, l)
+			b.has("h1, .run-head")
+			b.wait("no skeleton", "!document.querySelector('.bone')")
+			b.painted()
+			where := name + strings.NewReplacer("/", "-", id, "run", "?runs=", "-").Replace(path)
+			b.shot(where)
+			b.fits(where)
+			b.accessible(where)
+			if l.lang == "zh" {
+				if lang := eval[string](b, "document.documentElement.lang"); !strings.HasPrefix(lang, "zh") {
+					t.Errorf("%s: the page says that it is in %q", where, lang)
+				}
+				if !strings.Contains(b.text("body"), "运行") {
+					t.Errorf("%s: no Chinese on the page", where)
+				}
+			}
+		}
+	}
+}
+
+// fits fails when a page is wider than the window.
+func (b *tab) fits(where string) {
+	b.t.Helper()
+	over := eval[[]string](b, `document.documentElement.scrollWidth <= innerWidth + 1 ? [] :
+		[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map(e => e.tagName + '.' + e.className + ' ' + e.innerText?.slice(0, 40))`)
+	for _, o := range over {
+		b.t.Errorf("%s: hangs over the side: %s", where, o)
+	}
+}
+
+// audit is what is wrong with a page for those who do not see it, or not well: what
+// can be worked without a name, a wrong or double reference, text of too little
+// contrast (WCAG 2.2 AA: 4.5 to 1, 3 to 1 for large text).
+const audit = `(() => {
+	const bad = []
+	const say = (e, what) => bad.push(what + ': ' + e.outerHTML.slice(0, 140))
+	const seen = e => { const r = e.getBoundingClientRect(); const s = getComputedStyle(e); return r.width > 0 && r.height > 0 && s.visibility !== 'hidden' && s.display !== 'none' }
+	const named = e => (e.getAttribute('aria-label') || (e.getAttribute('aria-labelledby') ?? '').split(' ').map(id => document.getElementById(id)?.innerText ?? '').join('') || e.innerText || e.title || e.labels?.[0]?.innerText || e.placeholder || '').trim()
+	if (!document.documentElement.lang) bad.push('no language')
+	if (!document.title) bad.push('no title')
+	if (document.querySelectorAll('h1').length !== 1) bad.push('headings of the first rank: ' + document.querySelectorAll('h1').length)
+	if (!document.querySelector('main')) bad.push('no main')
+	for (const e of document.querySelectorAll('button, a[href], input, select, textarea, [role=button], [role=slider], [role=group], [role=dialog], [tabindex="0"]'))
+		if (seen(e) && !e.closest('[aria-hidden=true]') && !named(e)) say(e, 'no name')
+	for (const e of document.querySelectorAll('img, svg, canvas'))
+		if (seen(e) && !e.closest('[aria-hidden=true]') && !named(e) && e.getAttribute('role') !== 'presentation' && !e.closest('[role=img], [aria-label], button, a')) say(e, 'a picture without a name')
+	const ids = new Set()
+	for (const e of document.querySelectorAll('[id]')) { if (ids.has(e.id)) say(e, 'id twice'); ids.add(e.id) }
+	for (const e of document.querySelectorAll('[aria-controls], [aria-labelledby], [aria-describedby], label[for]'))
+		for (const a of ['aria-controls', 'aria-labelledby', 'aria-describedby', 'for'])
+			for (const id of (e.getAttribute(a) ?? '').split(' ').filter(Boolean)) if (!document.getElementById(id)) say(e, a + ' of nothing')
+	for (const e of document.querySelectorAll('[tabindex]')) if (e.tabIndex > 0) say(e, 'tabindex above 0')
+	const part = c => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4 }
+	const light = c => 0.2126 * part(c[0]) + 0.7152 * part(c[1]) + 0.0722 * part(c[2])
+	const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true})
+	const color = text => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1); const d = canvas.getImageData(0, 0, 1, 1).data; return [d[0], d[1], d[2], d[3] / 255] }
+	const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3]))
+	const ground = e => { const list = []; for (let x = e; x; x = x.parentElement) { const c = color(getComputedStyle(x).backgroundColor); if (c[3] > 0) list.push(c); if (c[3] === 1) break } let at = [255, 255, 255]; for (const c of list.reverse()) at = over(c, at); return at }
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	const told = new Set()
+	while (texts.nextNode()) {
+		const e = texts.currentNode.parentElement
+		if (!texts.currentNode.nodeValue.trim() || !e || !seen(e) || e.closest('[aria-hidden=true], [disabled], .visually-hidden, script, style')) continue
+		const s = getComputedStyle(e)
+		let opacity = 1
+		for (let x = e; x; x = x.parentElement) opacity *= Number(getComputedStyle(x).opacity)
+		if (opacity === 0) continue
+		const under = ground(e)
+		const c = color(s.color); c[3] *= opacity
+		const [a, b] = [light(over(c, under)), light(under)]
+		const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)
+		const size = parseFloat(s.fontSize)
+		const least = size >= 24 || size >= 18.66 && Number(s.fontWeight) >= 700 ? 3 : 4.5
+		const key = e.className + s.color + under
+		if (ratio < least - 0.01 && !told.has(key)) { told.add(key); say(e, 'contrast ' + ratio.toFixed(2) + ' of ' + s.color + ' on ' + under.map(Math.round)) }
+	}
+	return bad
+})()`
+
+// accessible fails for what is wrong with a page by audit.
+func (b *tab) accessible(where string) {
+	b.t.Helper()
+	for _, p := range eval[[]string](b, audit) {
+		b.t.Errorf("%s: %s", where, p)
+	}
+}
+
+// TestAuditCanFail shows a page with one of each fault.
+func TestAuditCanFail(t *testing.T) {
+	base := panel(t, t.TempDir())
+	b := open(t, base, "/", dark)
+	b.has("h1")
+	eval[bool](b, `(() => {
+		const add = (tag, set) => { const e = document.createElement(tag); Object.assign(e, set); document.querySelector('main').append(e); return e }
+		add('button', {}).style.cssText = 'width:20px;height:20px'
+		add('canvas', {})
+		add('p', {id: 'two', innerText: 'x'}); add('p', {id: 'two', innerText: 'x'})
+		add('p', {innerText: 'faint'}).style.cssText = 'color:#777;background:#888'
+		add('h1', {innerText: 'second'})
+		add('div', {innerText: 'x', tabIndex: 3})
+		add('label', {htmlFor: 'nothing', innerText: 'x'})
+		return true
+	})()`)
+	got := strings.Join(eval[[]string](b, audit), "\n")
+	for _, want := range []string{"no name: <button", "a picture without a name", "id twice", "contrast", "headings of the first rank: 2", "tabindex above 0", "for of nothing"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the audit does not find %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestKeyboard walks through the panel without a mouse.
+func TestKeyboard(t *testing.T) {
+	runs, id := simulated(t, "keys")
+	base := panel(t, runs)
+	b := open(t, base, "/", dark)
+	b.has(".rn-table a")
+	b.press("/")
+	b.wait("the search has the focus", "document.activeElement.type === 'search'")
+	b.press("keys")
+	b.wait("the search in the address", "location.search.includes('q=keys')")
+	// Tab reaches the run.
+	reached := false
+	for range 40 {
+		b.press("\t")
+		if reached = eval[bool](b, "document.activeElement?.getAttribute('href')?.includes($1) ?? false", "/runs/"+id); reached {
+			break
+		}
+	}
+	if !reached {
+		t.Fatal("Tab does not reach the run")
+	}
+	if outline := eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+		t.Error("one does not see what has the focus")
+	}
+	b.press("\r")
+	b.wait("the run", "location.pathname === $1", "/runs/"+id)
+	b.has(".lane canvas")
+	b.press("j")
+	b.press("j")
+	b.wait("a lane is chosen", "document.querySelector('.lane.current')")
+	height := eval[float64](b, "document.querySelector('.lane.current').offsetHeight")
+	b.press("f")
+	b.wait("the lane is enlarged", "document.querySelector('.lane.current').offsetHeight > $1 + 50", height)
+	b.press("?")
+	b.has("dialog, [role=dialog]")
+	b.shot("keyboard-help")
+	b.press("\x1b")
+	b.wait("the help is closed", "!document.querySelector('dialog[open], [role=dialog]')")
+	for letter, path := range map[string]string{"w": "/workloads", "t": "/twin", "s": "/scenarios", "r": "/"} {
+		b.press("g")
+		b.press(letter)
+		b.wait("the page of g "+letter, "location.pathname === $1", path)
+	}
+}
+
+// TestBudget holds first paint, script and requests to what was promised. Times are
+// the best of some tries: this machine has other things to do.
+func TestBudget(t *testing.T) {
+	runs, id := simulated(t, "budget")
+	base := panel(t, runs)
+	best := 1e9
+	for range 7 {
+		b := open(t, base, "/runs/"+id, dark)
+		b.has(".lane canvas")
+		best = min(best, eval[float64](b, "performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+	}
+	t.Logf("first contentful paint after %.0f ms", best)
+	if best > 300 {
+		t.Errorf("first contentful paint after %.0f ms, want at most 300", best)
+	}
+	dist := filepath.Join("..", "..", "internal", "assets", "files", "dist")
+	script := int64(0)
+	err := filepath.WalkDir(dist, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".js.gz") && !strings.HasSuffix(path, "report.js.gz") {
+			fi, err := d.Info()
+			if err != nil {
+				return err
+			}
+			script += fi.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes of compressed script", script)
+	if script == 0 || script > 150<<10 {
+		t.Errorf("%d bytes of compressed script, want at most %d", script, 150<<10)
+	}
+}
+
+// TestMillion opens a run of a million requests and pans over it.
+func TestMillion(t *testing.T) {
+	if os.Getenv("PLIMSOLL_SLOW") == "" {
+		t.Skip("slow: make slow-browser runs it")
+	}
+	runs, id := simulated(t, "million", "--users", "200", "--requests", "1000000", "--prompt-tokens", "50", "--output-tokens", "8")
+	base := panel(t, runs)
+	first := open(t, base, "/runs/"+id, dark)
+	began := time.Now()
+	for time.Since(began) < time.Minute && !eval[bool](first, "!!document.querySelector('.lane canvas')") {
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("the first opening makes the files beside the run: %v", time.Since(began).Round(time.Millisecond))
+	base = panel(t, runs) // another process, that has nothing in memory
+	best := 1e9
+	var b *tab
+	for range 3 {
+		b = open(t, base, "/runs/"+id, dark)
+		b.wait("figures and lanes", `document.querySelector('.lane canvas') && /[1-9]/.test(document.querySelector('[data-figure="ttft"] dd')?.innerText ?? '') && (window.__drawn ??= performance.now())`)
+		best = min(best, eval[float64](b, "window.__drawn"))
+	}
+	t.Logf("open after %.0f ms", best)
+	if best > 1500 {
+		t.Errorf("a run of a million requests opens in %.0f ms, want at most 1500", best)
+	}
+	// Zoom in, then pan by the wheel; the longest time between two frames is what a
+	// person feels.
+	box := eval[struct{ X, Y float64 }](b, `(() => { const r = document.querySelector('.lane canvas').getBoundingClientRect(); return {x: r.left + r.width / 2, y: r.top + r.height / 2} })()`)
+	worst := 1e9
+	for range 3 {
+		eval[bool](b, `(window.__frames = [], (function tick(t) { window.__frames.push(t); if (window.__frames.length < 2000) requestAnimationFrame(tick) })(performance.now()), true)`)
+		eval[bool](b, `new Promise(done => {
+			const at = document.elementFromPoint($1, $2)
+			let n = 0
+			const wheel = () => {
+				const zoom = n < 10
+				at.dispatchEvent(new WheelEvent('wheel', {bubbles: true, cancelable: true, clientX: $1, clientY: $2, ctrlKey: zoom, shiftKey: !zoom, deltaY: zoom ? -120 : 60, deltaX: zoom ? 0 : 60}))
+				if (++n < 70) requestAnimationFrame(wheel); else done(true)
+			}
+			requestAnimationFrame(wheel)
+		})`, box.X, box.Y)
+		gaps := eval[[]float64](b, `(() => { const f = window.__frames; window.__frames = Array(2000); return f.slice(1).map((t, i) => t - f[i]) })()`)
+		longest := 0.0
+		for _, g := range gaps {
+			longest = max(longest, g)
+		}
+		worst = min(worst, longest)
+	}
+	if !strings.Contains(eval[string](b, "location.search"), "view=") {
+		t.Error("the wheel neither zooms nor pans")
+	}
+	t.Logf("longest frame %.0f ms", worst)
+	if worst > 50 {
+		t.Errorf("a frame of %.0f ms while panning, want at most 50", worst)
+	}
+	b.shot("million")
+}
+
