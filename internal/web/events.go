@@ -15,6 +15,10 @@ import (
 // is gone.
 const eventTime = 30 * time.Second
 
+// overlap is how many snapshots a client gets again that does not say what it has
+// seen: it read the run's data a moment before, and may not miss what came between.
+const overlap = 5
+
 // events tells of a run under way, once a second. A client that comes back says by
 // Last-Event-ID what it has seen, and misses nothing that is still kept.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
@@ -30,6 +34,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	after := int64(-1)
+	if watch != nil {
+		if s := watch.Newest(); s != nil {
+			after = max(s.N-overlap, 0)
+		}
+	}
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
 		last = r.URL.Query().Get("after")
