@@ -92,8 +92,9 @@ browser: panel ## the panel in a real browser: Debian's chromium, installed when
 	@CGO_ENABLED=0 PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 9m -count=1 $(TESTFLAGS) ./test/browser
 
 .PHONY: slow
-slow: ## the slow part of the process tests: thousands of streams, a full disk
+slow: panel ## the slow part of the process tests: thousands of streams, a full disk, a million requests in the panel
 	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 10m -count=1 $(TESTFLAGS) ./test
+	@CGO_ENABLED=0 PLIMSOLL_SLOW=1 PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 6m -count=1 -run Million $(TESTFLAGS) ./test/browser
 
 .PHONY: engine
 engine: $(ENGINE) ## a real engine (Ollama, built once into .engines) serving a generated model of known output

@@ -135,6 +135,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		defer s.stores.release(o) // few
 		row := s.row(id)
 		if row == nil {
 			return noRun(id)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"net/http"
@@ -27,7 +28,11 @@ type storeCache struct {
 // opened is a run on disk that is looked at.
 type opened struct {
 	id, stamp string
-	requests  int // guarded by the cache; 0 until it is open
+
+	// Guarded by the cache: the requests that it holds, 0 until it is open, who uses it,
+	// and whether it is to be closed when nobody does.
+	requests, users int
+	gone            bool
 
 	once  sync.Once // guards what follows
 	saved *run.Run
@@ -47,7 +52,8 @@ const (
 // details are made of the records when there are none yet.
 const openTime = 3 * time.Minute
 
-// open returns a run on disk, opened anew when its files have changed.
+// open returns a run on disk, opened anew when its files have changed. It is to be
+// released after use.
 func (s *Server) open(w http.ResponseWriter, id string) (*opened, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -64,6 +70,7 @@ func (s *Server) open(w http.ResponseWriter, id string) (*opened, error) {
 	o.once.Do(func() { o.err = s.fill(o) })
 	if o.err != nil {
 		s.stores.drop(o)
+		s.stores.release(o)
 		return nil, o.err
 	}
 	s.stores.settle(o)
@@ -91,11 +98,41 @@ func (c *storeCache) use(id, stamp string) *opened {
 	if i := slices.IndexFunc(c.list, func(x *opened) bool { return x.id == id }); i >= 0 {
 		if c.list[i].stamp == stamp {
 			o = c.list[i]
+		} else {
+			c.close(c.list[i])
 		}
 		c.list = slices.Delete(c.list, i, i+1)
 	}
+	o.users++
 	c.list = append(c.list, o)
 	return o
+}
+
+// release ends the use of an entry.
+func (c *storeCache) release(o *opened) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.users--; o.gone {
+		c.close(o)
+	}
+}
+
+// close gives up the files of an entry that is in the list no more, when nobody uses
+// it any longer. The lock is held.
+func (c *storeCache) close(o *opened) {
+	if o.gone = true; o.users == 0 && o.store != nil {
+		_ = o.store.Close() // it was only read
+	}
+}
+
+// closeAll closes what nobody uses.
+func (c *storeCache) closeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.list {
+		c.close(o)
+	}
+	c.list = nil
 }
 
 // settle counts what an opened run holds and closes those that were looked at
@@ -112,33 +149,42 @@ func (c *storeCache) settle(o *opened) {
 		}
 		kept++
 	}
+	for _, old := range c.list[:len(c.list)-kept] {
+		c.close(old)
+	}
 	c.list = slices.Delete(c.list, 0, len(c.list)-kept)
 }
 
 // drop takes an entry out of the cache.
-func (c *storeCache) drop(o *opened) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.list = slices.DeleteFunc(c.list, func(x *opened) bool { return x == o })
-}
+func (c *storeCache) drop(o *opened) { c.remove(func(x *opened) bool { return x == o }) }
 
 // forget takes a run out of the cache.
-func (c *storeCache) forget(id string) {
+func (c *storeCache) forget(id string) { c.remove(func(x *opened) bool { return x.id == id }) }
+
+func (c *storeCache) remove(which func(*opened) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = slices.DeleteFunc(c.list, func(x *opened) bool { return x.id == id })
+	c.list = slices.DeleteFunc(c.list, func(o *opened) bool {
+		if !which(o) {
+			return false
+		}
+		c.close(o)
+		return true
+	})
 }
 
-// store returns what is known of a run: of one under way here as far as it has come.
-func (s *Server) store(w http.ResponseWriter, id string) (*detail.Store, error) {
+// store calls do with what is known of a run: of one under way here as far as it has
+// come.
+func (s *Server) store(w http.ResponseWriter, id string, do func(*detail.Store) error) error {
 	if watch := s.watchOf(id); watch != nil {
-		return watch.Store(), nil
+		return do(watch.Store())
 	}
 	o, err := s.open(w, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return o.store, nil
+	defer s.stores.release(o)
+	return do(o.store)
 }
 
 func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
@@ -154,6 +200,7 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer s.stores.release(o)
 	doc, err := report.Document(o.saved, o.store)
 	if err != nil {
 		return err
@@ -162,6 +209,30 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 		doc.Summary = o.summary
 	}
 	return writeJSON(w, http.StatusOK, &doc)
+}
+
+// getReport answers the page of a run that works offline. In it scripts are part of the
+// page, so it gets an origin of its own that can reach nothing here.
+func (s *Server) getReport(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if s.watchOf(id) != nil {
+		return &Problem{Status: http.StatusConflict, Text: "the run is still under way", Fix: "wait for its end"}
+	}
+	o, err := s.open(w, id)
+	if err != nil {
+		return err
+	}
+	defer s.stores.release(o)
+	var page bytes.Buffer
+	if err := report.HTML(&page, o.saved, o.store, s.front); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "sandbox allow-scripts allow-downloads; frame-ancestors 'none'")
+	h.Set("Content-Disposition", `inline; filename="`+id+`.html"`)
+	_, _ = w.Write(page.Bytes()) // the connection is gone: nobody to tell
+	return nil
 }
 
 // seriesList are the series of a run, and why lanes have none.
@@ -180,6 +251,7 @@ func (s *Server) getSeries(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		defer s.stores.release(o)
 		info := o.saved.Info()
 		out.Series, out.Missing = o.store.Series(), report.MissingLanes(o.store.Series(), &info)
 	}
@@ -280,15 +352,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *asked, of fun
 	if q.err != nil {
 		return q.err
 	}
-	st, err := s.store(w, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	v, err := of(st)
-	if err != nil {
-		return queryProblem(err)
-	}
-	return writeJSON(w, http.StatusOK, v)
+	return s.store(w, r.PathValue("id"), func(st *detail.Store) error {
+		v, err := of(st)
+		if err != nil {
+			return queryProblem(err)
+		}
+		return writeJSON(w, http.StatusOK, v)
+	})
 }
 
 // queryProblem is what is wrong with a question.

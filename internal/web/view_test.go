@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -140,5 +141,58 @@ func TestStores(t *testing.T) {
 	call(t, s, "PATCH", "/api/runs/"+last, `{"note": "seen"}`)
 	if got := get[detail.RunDoc](t, s, "/api/runs/"+last); got.Run.Note != "seen" {
 		t.Errorf("note %q, want the new one", got.Run.Note)
+	}
+}
+
+// TestReport opens the offline page of a run whose name is markup.
+func TestReport(t *testing.T) {
+	s := newServer(t, nil)
+	s.front.Script, s.front.Style = []byte("void 0"), []byte("p{}")
+	const markup = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+	id := predicted(t, s.cfg.Root, "name="+markup)
+	status, h, b := call(t, s, "GET", "/api/runs/"+id+"/report.html", "")
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, b)
+	}
+	if strings.Contains(string(b), "alert(1)</script>") || strings.Contains(string(b), "<img") {
+		t.Error("a name became markup")
+	}
+	// Its scripts run in an origin of their own, from which the API cannot be called.
+	policy := h.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "sandbox ") || strings.Contains(policy, "allow-same-origin") {
+		t.Errorf("policy %q", policy)
+	}
+	if status, _, _ := call(t, s, "GET", "/api/runs/nothing/report.html", ""); status != http.StatusNotFound {
+		t.Errorf("the page of no run: %d", status)
+	}
+}
+
+// TestClosed closes a run that somebody still looks at: its files stay open as long.
+func TestClosed(t *testing.T) {
+	s := newServer(t, nil)
+	id := predicted(t, s.cfg.Root)
+	w := httptest.NewRecorder()
+	o, err := s.open(w, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stores.forget(id)
+	if o.users != 1 || !o.gone || len(s.stores.list) != 0 {
+		t.Errorf("a run that is looked at and forgotten: %d users, gone %v", o.users, o.gone)
+	}
+	if g := o.store.Data([]int{0}, 0, 0, 10); g.N == 0 {
+		t.Error("its data cannot be read any more")
+	}
+	again, err := s.open(w, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again == o {
+		t.Error("a forgotten run was not opened anew")
+	}
+	s.stores.release(o)
+	s.stores.release(again)
+	if again.gone || again.users != 0 {
+		t.Error("a run in the list was closed")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"plimsoll/internal/assets"
+	"plimsoll/internal/report"
 )
 
 // Config says what is served, and to whom.
@@ -51,6 +52,7 @@ type Server struct {
 	root    *os.Root
 	guard   guard
 	panel   *panel
+	front   report.Front
 	mux     *http.ServeMux
 	rows    rowCache
 	stores  storeCache
@@ -86,6 +88,7 @@ func New(cfg Config) (*Server, error) {
 	files, _ := assets.Panel()
 	s := &Server{
 		cfg: cfg, root: root, guard: g, panel: newPanel(files), mux: http.NewServeMux(),
+		front:  report.Front{Script: files["report.js"], Style: files["report.css"]},
 		limits: usual, streams: make(chan struct{}, usual.streams),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -114,6 +117,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	s.end()
 	s.wait.Wait()
+	s.stores.closeAll()
 	return s.root.Close()
 }
 
@@ -146,6 +150,7 @@ func (s *Server) routes() []route {
 		change("DELETE", "/api/runs/{id}", s.deleteRun),
 		{method: "GET", path: "/api/runs/{id}/events", stream: true, serve: s.events},
 		change("POST", "/api/runs/{id}/stop", s.stopRun),
+		get("/api/runs/{id}/report.html", s.getReport),
 		get("/api/runs/{id}/series", s.getSeries),
 		get("/api/runs/{id}/data", s.getData),
 		get("/api/runs/{id}/bands", s.getBands),

@@ -38,7 +38,7 @@ func newServer(t *testing.T, change func(*Config)) *Server {
 }
 
 // predicted puts a run into a folder, simulated in virtual time, and returns its id.
-func predicted(t *testing.T, root string, sets ...string) string {
+func predicted(t testing.TB, root string, sets ...string) string {
 	t.Helper()
 	src := scenario.Source{URL: conduct.SimulatedURL}
 	for _, s := range append([]string{
@@ -55,7 +55,7 @@ func predicted(t *testing.T, root string, sets ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := conduct.Predict(t.Context(), &conduct.PredictConfig{Scenario: s, Root: root, Version: "test"})
+	res, err := conduct.Predict(context.Background(), &conduct.PredictConfig{Scenario: s, Root: root, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
