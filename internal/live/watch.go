@@ -162,6 +162,9 @@ func (w *Watch) Asked() <-chan struct{} { return w.stop }
 // the newest on.
 func (w *Watch) Reader(after int64) *Reader { return &Reader{ring: &w.ring, after: after} }
 
+// Newest returns the newest snapshot, nil before the first.
+func (w *Watch) Newest() *Snapshot { return w.ring.newest() }
+
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -176,6 +176,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%d signs of life in %v", beats, time.Since(began))
 	}
 	w.End(nil, nil)
+	w.Close()
 	rest, err := io.ReadAll(open[1].Body)
 	if err != nil || !strings.Contains(string(rest), "event: end") {
 		t.Errorf("the end of the stream: %v in %q", err, rest)

@@ -176,8 +176,8 @@ func TestKeyboard(t *testing.T) {
 	b.press("?")
 	b.has("dialog, [role=dialog]")
 	b.shot("keyboard-help")
-	b.press("\x1b")
-	b.wait("the help is closed", "!document.querySelector('dialog[open], [role=dialog]')")
+	b.press("\u001b")
+	b.wait("the help is closed", "!document.querySelector('dialog[open]')")
 	for letter, path := range map[string]string{"w": "/workloads", "t": "/twin", "s": "/scenarios", "r": "/"} {
 		b.press("g")
 		b.press(letter)
