@@ -2,16 +2,22 @@ package load
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/pace"
 	"plimsoll/internal/record"
 	"plimsoll/internal/workload"
 	"plimsoll/internal/workload/content"
+	"plimsoll/internal/workload/trace"
 )
 
 // dawdler is a renderer that takes a second for a long text and notes what it made.
@@ -22,7 +28,7 @@ type dawdler struct {
 }
 
 func (s *dawdler) AppendText(dst []byte, p *message.Part) []byte {
-	if p.Tokens >= pantryTokens {
+	if p.Tokens >= 256 {
 		time.Sleep(time.Second)
 		s.mu.Lock()
 		s.made[p.Seed]++
@@ -73,6 +79,99 @@ func TestPromptsAreMadeAhead(t *testing.T) {
 	})
 }
 
+// What the turns and the next requests of a trace bring is made while an answer
+// comes, and its given text is counted then: nobody is late for it. Blocks may be short.
+func TestReplayedPromptsAreMadeAhead(t *testing.T) {
+	f := func(name string, untimed, counts bool, row func(i int) string) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			var rows strings.Builder
+			for i := range 12 {
+				rows.WriteString(row(i) + "\n")
+			}
+			path := filepath.Join(t.TempDir(), "rows.jsonl")
+			if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tr, err := trace.Load(path, trace.Options{Format: "mooncake"}, trace.Selection{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, answering(slowAnswer))
+				r := &dawdler{made: map[uint64]int{}}
+				g.cfg.Renderer = &trace.Renderer{Inner: r}
+				o := trace.ReplayOptions{Untimed: untimed, Exact: true}
+				var counted atomic.Int64
+				if counts {
+					o.Count = func(text string) int {
+						time.Sleep(time.Second)
+						counted.Add(1)
+						return len(text)
+					}
+				}
+				replay, err := trace.NewReplay(tr, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g.cfg.Population = replay
+				want := 10
+				g.cfg.Steps = []Step{{Users: 1, Requests: want, Drain: time.Hour}}
+				if !untimed {
+					want = 12
+					times, err := pace.At(replay.Starts())
+					if err != nil {
+						t.Fatal(err)
+					}
+					g.cfg.Steps = []Step{{Rate: 1, Times: times, Requests: replay.Groups(), Drain: time.Hour}}
+				}
+				g.run()
+				if len(g.records) != want {
+					t.Fatalf("%d records", len(g.records))
+				}
+				for _, q := range g.byID() {
+					if q.Status != record.OK || q.Start != q.Scheduled {
+						t.Errorf("request %d of session %d, turn %d: %v, %d ns late", q.ID, q.Session, q.Turn, q.Status, q.Start-q.Scheduled)
+					}
+				}
+				if made := len(r.made) + int(counted.Load()); made < 10 {
+					t.Errorf("%d texts were made or counted", made)
+				}
+			})
+		})
+	}
+	// Of a data set a user goes from one row to the next.
+	f("blocks of a data set", true, false, func(i int) string {
+		return fmt.Sprintf(`{"timestamp": %d, "input_length": 1030, "output_length": 2, "hash_ids": [0, %d, %d]}`, i, 2*i+1, 2*i+2)
+	})
+	// Turns that come at once.
+	f("turns with blocks", false, false, func(i int) string {
+		if i == 0 {
+			return `{"session_id": "a", "timestamp": 0, "input_length": 512, "output_length": 2, "hash_ids": [1]}`
+		}
+		return fmt.Sprintf(`{"session_id": "a", "delay": 0, "input_length": 1024, "output_length": 2, "hash_ids": [1, %d]}`, i+1)
+	})
+	f("turns of lengths", false, false, func(i int) string {
+		if i == 0 {
+			return `{"session_id": "a", "timestamp": 0, "input_length": 500, "output_length": 2}`
+		}
+		return fmt.Sprintf(`{"session_id": "a", "delay": 0, "input_length": %d, "output_length": 2}`, 500*(i+1))
+	})
+	f("given text", false, true, func(i int) string {
+		first := ""
+		if i == 0 {
+			first = `"timestamp": 0, `
+		} else {
+			first = `"delay": 0, `
+		}
+		return fmt.Sprintf(`{"session_id": "a", %s"message_mode": "delta", "messages": [{"role": "user", "content": "Say %d"}], "output_length": 2}`, first, i)
+	})
+	f("the given text of a data set", true, true, func(i int) string {
+		return fmt.Sprintf(`{"timestamp": %d, "text_input": "Say %d", "output_length": 2}`, i, i)
+	})
+}
+
 // What is kept is bounded, and what was used last is kept.
 func TestPantryIsBounded(t *testing.T) {
 	p := newPantry(workload.Words{}, 10_000)
@@ -92,12 +191,13 @@ func TestPantryIsBounded(t *testing.T) {
 	if p.bytes > 10_000 || p.bytes < 5_000 || p.order.Len() != len(p.kept) {
 		t.Errorf("%d bytes in %d of %d servings are kept", p.bytes, p.order.Len(), len(p.kept))
 	}
-	if !p.has(part(0)) || !p.has(part(49)) || p.has(part(1)) {
+	has := func(part *message.Part) bool { return p.kept[dishOf(part)] != nil }
+	if !has(part(0)) || !has(part(49)) || has(part(1)) {
 		t.Error("it is not the last used that are kept")
 	}
 	short := part(99)
 	short.Tokens = pantryTokens - 1
-	if p.AppendText(nil, short); p.has(short) {
+	if p.AppendText(nil, short); has(short) {
 		t.Error("a short text is kept")
 	}
 }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 
@@ -148,19 +147,6 @@ func (v *visit) leave(s *step) {
 	}
 }
 
-// badness orders the ends of requests, the worst last.
-func badness(s record.Status) int {
-	switch s {
-	case record.Cancelled:
-		return 1
-	case record.Incomplete:
-		return 2
-	case record.Failed:
-		return 3
-	}
-	return 0
-}
-
 // fork runs branches side by side from a time on. It returns what they came to
 // together, and whether all came to their own end.
 func (s *step) fork(branches []workload.Machine, at int64, parent *visit) (workload.Outcome, bool) {
@@ -193,11 +179,7 @@ func (s *step) fork(branches []workload.Machine, at int64, parent *visit) (workl
 		if !ended[i] {
 			return o, false
 		}
-		if cmp.Compare(badness(v.last.Status), badness(o.Status)) > 0 {
-			o.Status = v.last.Status
-		}
-		o.OutputTokens += max(v.last.OutputTokens, 0)
-		o.Ended = max(o.Ended, v.ended)
+		o.Join(&v.last, v.ended)
 	}
 	return o, true
 }

@@ -139,29 +139,34 @@ func (d *Dist) Float(r *rand.Rand) float64 {
 	}
 }
 
-// gamma draws by the method of Marsaglia and Tsang (A simple method for
-// generating gamma variables, 2000): the shape is 1/B², the scale A·B².
+// gamma draws: the shape is 1/B², the scale A·B².
 func (d *Dist) gamma(r *rand.Rand) float64 {
 	if d.B < 1e-6 {
 		return d.A // to six figures; and the shape stays a number
 	}
-	shape, boost := 1/(d.B*d.B), 1.0
+	return d.A * d.B * d.B * StandardGamma(r, 1/(d.B*d.B))
+}
+
+// StandardGamma draws from the gamma distribution of a shape, above 0, and scale 1
+// (G. Marsaglia, W. W. Tsang: A simple method for generating gamma variables, ACM
+// TOMS 26(3), 2000).
+func StandardGamma(r *rand.Rand, shape float64) float64 {
+	boost := 1.0
 	if shape < 1 {
 		boost = math.Pow(1-r.Float64(), 1/shape) // the draw is of [0, 1)
 		shape++
 	}
-	m := shape - 1.0/3
-	c := 1 / math.Sqrt(9*m)
-	for {
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for { // nineteen of twenty are taken at once
 		x := r.NormFloat64()
 		v := 1 + c*x
 		if v <= 0 {
 			continue
 		}
 		v *= v * v
-		if math.Log(1-r.Float64()) < x*x/2+m-m*v+m*math.Log(v) {
-			scale := d.A * d.B * d.B
-			return scale * m * v * boost
+		if u := 1 - r.Float64(); math.Log(u) < 0.5*x*x+d-d*v+d*math.Log(v) {
+			return d * v * boost
 		}
 	}
 }

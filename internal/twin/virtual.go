@@ -559,27 +559,9 @@ func (d *driver) leave(u *session, byItself bool) {
 	// Its machine is none of the population's sessions.
 	u.parent, u.machine = nil, nil
 	d.idle = append(d.idle, u)
-	j := &p.joined
-	if badness(u.last.Status) > badness(j.Status) {
-		j.Status = u.last.Status
-	}
-	j.OutputTokens += max(u.last.OutputTokens, 0)
-	j.Ended = max(j.Ended, u.told)
+	p.joined.Join(&u.last, u.told)
 	p.broken = p.broken || !byItself
 	d.join(p)
-}
-
-// badness orders the ends of requests, the worst last.
-func badness(s record.Status) int {
-	switch s {
-	case record.Cancelled:
-		return 1
-	case record.Incomplete:
-		return 2
-	case record.Failed:
-		return 3
-	}
-	return 0
 }
 
 // fork begins the branches of a session.

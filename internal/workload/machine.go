@@ -99,6 +99,30 @@ type Outcome struct {
 	Ended int64
 }
 
+// Join adds to the outcome of a Fork that of the last request of one of its
+// branches, which has ended at a time.
+func (o *Outcome) Join(last *Outcome, ended int64) {
+	if badness(last.Status) > badness(o.Status) {
+		o.Status = last.Status
+	}
+	o.OutputTokens += max(last.OutputTokens, 0)
+	o.Ended = max(o.Ended, ended)
+}
+
+// badness orders the ends of requests, the worst last.
+func badness(s record.Status) int {
+	switch s {
+	case record.Cancelled:
+		return 1
+	case record.Incomplete:
+		return 2
+	case record.Failed:
+		return 3
+	default:
+		return 0
+	}
+}
+
 // Needs is a set of what machines may ask of their driver beside sending plain
 // text and waiting.
 type Needs uint16
@@ -168,10 +192,12 @@ func Refuse(population any, can Needs) error {
 // Foreseer is a machine that can say beforehand what its next requests bring.
 type Foreseer interface {
 	Machine
-	// Foresee yields, between an action that is a Send and its Done, the parts that
-	// the requests after it will have if all goes well, as far as they are known by
-	// then. It changes nothing. A part is valid until yield returns.
-	Foresee(yield func(p *message.Part))
+	// Foresee calls part, between an action that is a Send and its Done, with the
+	// parts that the requests after it will have if all goes well, as far as they are
+	// known by then, and work with what else can be done for them beforehand, by any
+	// goroutine and also when the machine goes on. It changes nothing and takes little
+	// time. A part is valid until the call returns.
+	Foresee(part func(p *message.Part), work func(do func()))
 }
 
 // Machine is one user or one session. Calls must come one at a time.

@@ -425,7 +425,7 @@ func (m *session) Done(_ int64, o Outcome) Action {
 }
 
 // Foresee yields the parts that the next request brings, whatever the answer says.
-func (m *session) Foresee(yield func(p *message.Part)) {
+func (m *session) Foresee(yield func(p *message.Part), _ func(func())) {
 	n := *m
 	n.r = *rand.New(&n.src)
 	n.parts = slices.Clone(m.parts)
@@ -713,7 +713,7 @@ func (b *branch) Start(now int64) Action {
 }
 
 // Foresee yields nothing: what comes after the branch is the session's.
-func (b *branch) Foresee(func(p *message.Part)) {}
+func (b *branch) Foresee(func(p *message.Part), func(func())) {}
 
 // Done ends the branch.
 func (b *branch) Done(_ int64, o Outcome) Action {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plimsoll/internal/random"
+	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
 )
 
@@ -151,4 +152,21 @@ func TestNeedsAreRefusedByName(t *testing.T) {
 	f(needy(NeedFork|NeedText), NeedFork|NeedText|NeedTools, "")
 	f(needy(NeedFork|NeedRetrieval|NeedEffort), NeedFork,
 		"workload: it needs an emulated retrieval before a request, a reasoning effort, which is not carried out here: leave that out of the workload")
+}
+
+// What the branches of a fork came to is the worst of their ends, all that they said,
+// and the latest end.
+func TestJoin(t *testing.T) {
+	o := Outcome{Ended: 10}
+	f := func(s record.Status, tokens int32, ended int64, want Outcome) {
+		t.Helper()
+		o.Join(&Outcome{Status: s, OutputTokens: tokens, Text: "said"}, ended)
+		if d := cmp.Diff(want, o); d != "" {
+			t.Error(d)
+		}
+	}
+	f(record.OK, 5, 8, Outcome{OutputTokens: 5, Ended: 10})
+	f(record.Incomplete, -1, 30, Outcome{Status: record.Incomplete, OutputTokens: 5, Ended: 30})
+	f(record.Cancelled, 2, 20, Outcome{Status: record.Incomplete, OutputTokens: 7, Ended: 30})
+	f(record.Failed, 0, 31, Outcome{Status: record.Failed, OutputTokens: 7, Ended: 31})
 }

@@ -58,6 +58,13 @@ type Renderer struct {
 	Cut func(text string, tokens int) int
 }
 
+// Makes returns the length of the text that is made for p, in tokens, of which its
+// own may be only the beginning.
+func (r *Renderer) Makes(p *message.Part) int {
+	_, full, _ := cutOf(p.Generator)
+	return max(full, p.Tokens)
+}
+
 // AppendText appends the text of p.
 func (r *Renderer) AppendText(dst []byte, p *message.Part) []byte {
 	ok, full, inner := cutOf(p.Generator)

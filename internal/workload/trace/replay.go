@@ -740,13 +740,23 @@ func (m *machine) history(i int32) *history {
 	h := m.play.said[n.session]
 	if h == nil {
 		h = new(history)
-		if n.from >= 0 {
-			if of := m.play.said[m.p.nodes[n.from].session]; of != nil {
-				*h = *of
-				h.parts = slices.Clone(of.parts)
-			}
-		}
+		*h = m.before(i)
 		m.play.said[n.session] = h
+	}
+	return h
+}
+
+// before returns a copy of what the session of a request has said, or that from which
+// it comes. The lock is held.
+func (m *machine) before(i int32) (h history) {
+	n := &m.p.nodes[i]
+	of := m.play.said[n.session]
+	if of == nil && n.from >= 0 {
+		of = m.play.said[m.p.nodes[n.from].session]
+	}
+	if of != nil {
+		h = *of
+		h.parts = slices.Clone(of.parts)
 	}
 	return h
 }
@@ -773,6 +783,59 @@ func (m *machine) finish(i int32, o workload.Outcome) []int32 {
 		}
 	}
 	return ready
+}
+
+// Foresee calls part with what the requests bring that the one under way alone still
+// holds back, and work to count given text. Where the lengths of later prompts go by
+// that of the answer it takes the answer to be as long as it may be.
+func (m *machine) Foresee(part func(p *message.Part), work func(do func())) {
+	p, pl := m.p, m.play
+	free := 0
+	for _, j := range p.nodes[m.node].next {
+		pl.mu.Lock()
+		left, known := pl.waits[j]
+		if !known {
+			left = p.nodes[j].waits
+		}
+		if left == 1 {
+			free++
+			m.foresee(j, pl, part, work)
+		}
+		pl.mu.Unlock()
+	}
+	if free > 0 || m.branch || m.left == 1 {
+		return
+	}
+	group, round := m.group+1, m.round
+	if group == len(p.groups) {
+		group, round = 0, round+1
+	}
+	for _, j := range p.groups[group].roots {
+		m.foresee(j, &play{round: round, said: map[int32]*history{}}, part, work)
+	}
+}
+
+// foresee is Foresee of request j of a play, whose lock is held.
+func (m *machine) foresee(j int32, pl *play, part func(p *message.Part), work func(do func())) {
+	p, r := m.p, &m.p.trace.Records[j]
+	if len(r.Messages) > 0 {
+		if p.opts.Count != nil && p.counts[j].Load() == nil {
+			work(func() { p.count(j) })
+		}
+		return // its text is given
+	}
+	ahead := machine{p: p, play: pl, node: j}
+	h := new(history)
+	if len(r.Hashes) == 0 && pl == m.play {
+		*h = ahead.before(j)
+		if from := p.nodes[j].from; from < 0 && p.nodes[j].session == p.nodes[m.node].session {
+			h.answered(m, m.node, &workload.Outcome{Status: record.OK, OutputTokens: int32(m.req.MaxTokens)})
+		}
+	}
+	ahead.prompt(j, h)
+	for k := range ahead.parts {
+		part(&ahead.parts[k])
+	}
 }
 
 // seed derives a number for a request of this round.
@@ -974,11 +1037,15 @@ func (m *machine) grow(i int32, r *Record, h *history) {
 
 // answered puts an answer into the session's history. The lock is held.
 func (m *machine) answered(i int32, o workload.Outcome) {
-	p, r := m.p, &m.p.trace.Records[i]
-	if len(p.nodes[i].next) == 0 {
+	if len(m.p.nodes[i].next) == 0 {
 		return
 	}
-	h := m.history(i)
+	m.history(i).answered(m, i, &o)
+}
+
+// answered puts an answer into the history, if later turns begin with it.
+func (h *history) answered(m *machine, i int32, o *workload.Outcome) {
+	p, r := m.p, &m.p.trace.Records[i]
 	if h.broken {
 		return
 	}

@@ -269,7 +269,7 @@ func (g *genLengths) draw(r *rand.Rand, name string) float64 {
 func gap(r *rand.Rand, w *genWindow, mean float64) float64 {
 	switch w.kind {
 	case "Gamma":
-		return gamma(r, w.shape) * mean / w.shape
+		return random.StandardGamma(r, w.shape) * mean / w.shape
 	case "Weibull":
 		return mean / math.Gamma(1+1/w.shape) * math.Pow(r.ExpFloat64(), 1/w.shape)
 	}
@@ -283,33 +283,9 @@ func firstGap(r *rand.Rand, w *genWindow, mean float64) float64 {
 	u := r.Float64()
 	switch w.kind {
 	case "Gamma":
-		return u * gamma(r, w.shape+1) * mean / w.shape
+		return u * random.StandardGamma(r, w.shape+1) * mean / w.shape
 	case "Weibull":
-		return u * mean / math.Gamma(1+1/w.shape) * math.Pow(gamma(r, 1+1/w.shape), 1/w.shape)
+		return u * mean / math.Gamma(1+1/w.shape) * math.Pow(random.StandardGamma(r, 1+1/w.shape), 1/w.shape)
 	}
 	return r.ExpFloat64() * mean
-}
-
-// gamma draws from the gamma distribution of a shape and scale 1 by the method of
-// Marsaglia and Tsang (A simple method for generating gamma variables, 2000).
-func gamma(r *rand.Rand, shape float64) float64 {
-	boost := 1.0
-	if shape < 1 {
-		boost = math.Pow(1-r.Float64(), 1/shape)
-		shape++
-	}
-	d := shape - 1.0/3
-	c := 1 / math.Sqrt(9*d)
-	for {
-		x := r.NormFloat64()
-		v := 1 + c*x
-		if v <= 0 {
-			continue
-		}
-		v = v * v * v
-		u := 1 - r.Float64()
-		if math.Log(u) < 0.5*x*x+d-d*v+d*math.Log(v) {
-			return boost * d * v
-		}
-	}
 }
