@@ -43,6 +43,8 @@ const typing = (t: EventTarget | null) =>
 /** Gives a press to who bound it. True when somebody did. */
 export function press(e: KeyboardEvent, now = performance.now()): boolean {
   if (e.ctrlKey || e.metaKey || e.isComposing) return false
+  // An open dialog closes by it, which the browser does itself unless it is kept from that.
+  if (e.key === 'Escape' && e.target instanceof Element && document.querySelector('dialog[open]')) return false
   if (typing(e.target)) {
     if (e.key === 'Escape') (e.target as HTMLElement).blur()
     return false
