@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"plimsoll/internal/report"
@@ -12,18 +13,48 @@ import (
 	"plimsoll/internal/twin"
 )
 
-// The demo's engine and load: short and long questions at a rate that keeps a
-// handful of them in flight.
+// The demo's engine and what is expected of it.
 const (
 	demoModel  = "llama-3.1-8b"
 	demoGPU    = "h100"
-	demoRate   = "5"
-	demoPrompt = "lognormal:p50=400,p99=4000"
-	demoOutput = "lognormal:p50=120,p99=800"
-	demoSLO    = "ttft.p95=500ms,tpot.mean=20ms"
+	demoGPUs   = 2
+	demoSLO    = "ttft.p95=2s,tpot.p95=50ms"
 	demoWarmup = 5 * time.Second
 	demoPanel  = "127.0.0.1:0"
+	// demoFull is the window in which demoUsers arrive as often as they say. In a
+	// shorter one they arrive more often, so that there is something of each.
+	demoFull = 20 * time.Second
 )
+
+// demoUsers are the demo's users: long documents, chains of thought, branches that
+// share a context, and decisions that arrive in bursts.
+var demoUsers = []struct {
+	workload string
+	rate     float64 // sessions a second
+	bursts   bool
+}{
+	{"legal/contract-review", 0.2, false},
+	{"healthcare/clinical-reasoning", 0.25, false},
+	{"research/citation-expansion", 0.06, false},
+	{"finance/strategy-simulation", 0.1, true},
+}
+
+// demoLoad is the load.workloads of a demo whose window is so long.
+func demoLoad(window time.Duration) string {
+	scale := max(1, demoFull.Seconds()/window.Seconds())
+	var b strings.Builder
+	for i, u := range demoUsers {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "{workload: %s, rate: %.6g", u.workload, u.rate*scale)
+		if u.bursts { // three in the window, and some of a fourth
+			fmt.Fprintf(&b, `, shape: "spikes:to=6,every=%v,for=%v"`, window*3/10, window*3/50)
+		}
+		b.WriteString("}")
+	}
+	return "[" + b.String() + "]"
+}
 
 type demoCmd struct {
 	Duration  time.Duration `name:"duration" default:"50s" placeholder:"D" help:"Length of the measured window."`
@@ -35,7 +66,7 @@ type demoCmd struct {
 }
 
 func (*demoCmd) Help() string {
-	return "The twin listens on a free port of this machine alone. Questions of mixed lengths arrive at random, about 5 a second; what is printed at the end is what \"plimsoll run\" prints for a real endpoint. Meanwhile a panel shows it in the browser, and stays until Ctrl-C where a person watches."
+	return "The twin listens on a free port of this machine alone. Users of four workloads of the library arrive: reviews of contracts, clinical reasoning, citations that are expanded, and market decisions in bursts; what is printed at the end is what \"plimsoll run\" prints for a real endpoint. Meanwhile a panel shows it in the browser, and stays until Ctrl-C where a person watches."
 }
 
 func (*demoCmd) Examples() []string {
@@ -46,7 +77,7 @@ func (c *demoCmd) Run(a *app) error {
 	if c.Duration <= 0 {
 		return usagef("demo: --duration %s: want a duration above 0", c.Duration)
 	}
-	url, stop, err := startTwin(a.hard, twin.ServerConfig{Model: demoModel, GPU: demoGPU, Seed: c.Seed})
+	url, stop, err := startTwin(a.hard, twin.ServerConfig{Model: demoModel, GPU: demoGPU, TP: demoGPUs, Seed: c.Seed})
 	if err != nil {
 		return err
 	}
@@ -59,23 +90,21 @@ func (c *demoCmd) Run(a *app) error {
 		set("seed", fmt.Sprint(c.Seed)),
 		set("target.url", url),
 		set("target.ignore-eos", "true"),
-		set("users.prompt-tokens", demoPrompt),
-		set("users.output-tokens", demoOutput),
-		set("load.rate", demoRate),
+		set("load.workloads", demoLoad(c.Duration)),
 		set("load.warmup", min(demoWarmup, c.Duration/4).String()),
 		set("load.duration", c.Duration.String()),
 		set("load.drain", "20s"),
 		set("guards.slo", demoSLO),
 		set("data.out", c.Out),
-		set("data.telemetry", url+"/metrics,"+url+"/dcgm/metrics"),
-		set("target.hardware", demoGPU),
+		set("data.telemetry", url+"/metrics,"+url+"/dcgm/metrics,"+url+"/node/metrics"),
+		set("target.hardware", fmt.Sprintf("%dx%s", demoGPUs, demoGPU)),
 	})
 	if err != nil {
 		return err
 	}
 	if !c.Quiet {
-		_, _ = fmt.Fprintf(a.env.Stderr, "a simulated %s on one %s at %s, %s questions a second for %s\n",
-			demoModel, demoGPU, url, demoRate, c.Duration)
+		_, _ = fmt.Fprintf(a.env.Stderr, "a simulated %s on %d %s at %s, users of %d workloads for %s\n",
+			demoModel, demoGPUs, demoGPU, url, len(demoUsers), c.Duration)
 	}
 	// Who reads its output from a pipe, or is a machine that tests, waits for its end.
 	_, ci := a.env.lookup("CI")
