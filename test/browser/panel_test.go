@@ -125,6 +125,7 @@ func TestFinished(t *testing.T) {
 	for key, want := range map[string]string{
 		"ttft": inMS(*s.Latency.TTFT.P95), "tpot": inMS(*s.Latency.TPOT.P95), "output": perSecond(*s.Tokens.OutputPerS),
 		"failures": fmt.Sprint(s.Requests.Error + s.Requests.Incomplete), "goodput": perSecond(*s.SLO.GoodputRPS),
+		"inflight": digits(*s.Load.RequestsInFlight.Mean),
 	} {
 		if got := b.shown(key); got != want {
 			t.Errorf("%s on the screen is %q, in summary.json %q", key, got, want)

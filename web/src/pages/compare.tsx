@@ -189,9 +189,9 @@ function valueOf(v: number | null, unit: string): Figure {
   return unit === '' ? count(v) : figure(v, unit)
 }
 
-/** The change and what can be said of it: in words, the colour only repeats them. */
+/** The change and what can be said of it; what is clear stands out. Red is for failures and missed limits alone. */
 function Change({ says, change }: { says: Said; change: number | null }) {
-  const colour = says === 'worse' ? 'is-fail' : says === 'better' ? 'cp-better' : 'muted'
+  const weight = says === 'worse' || says === 'better' ? 'cp-clear' : 'muted'
   const sign = change === null ? '' : `${change > 0 ? '+' : change < 0 ? '−' : '±'}${plain(figure(Math.abs(change), 'share'))}`
-  return <span class={`small ${colour}`}>{sign} {says !== 'base' && t(says)}</span>
+  return <span class={`small ${weight}`}>{sign} {says !== 'base' && t(says)}</span>
 }

@@ -87,7 +87,7 @@ export default function Runs({ query }: PageProps) {
                         <td>
                           <div class="rn-name">
                             <a href={`/runs/${encodeURIComponent(r.id)}`} title={r.id}>{r.name || r.id}</a>
-                            <span class="rn-note">{[r.load, r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
+                            <span class="rn-note rn-what" title={r.load}>{[r.load, r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
                             {r.note && <span class="rn-note">{r.note}</span>}
                             {Object.keys(r.tags).length > 0 && (
                               <span class="rn-tags">{Object.entries(r.tags).map(([k, v]) => <button key={k} type="button" class="tag" title={t('tag', { tag: `${k}=${v}` })} onClick={() => setQuery({ q: `${k}=${v}` })}>{k}={v}</button>)}</span>
@@ -105,7 +105,7 @@ export default function Runs({ query }: PageProps) {
                         <td class="rn-c3"><Time at={r.started} />{r.duration_s !== null && <div class="rn-note num">{elapsed(r.duration_s * 1000)}</div>}</td>
                         <td class="rn-c1 right">
                           {readonly ? null : r.live
-                            ? <button type="button" class="button small danger" disabled={stopping.has(r.id)} onClick={() => stop(r.id)}>{t(stopping.has(r.id) ? 'stopping' : 'stop')}</button>
+                            ? <button type="button" class="button small" disabled={stopping.has(r.id)} onClick={() => stop(r.id)}>{t(stopping.has(r.id) ? 'stopping' : 'stop')}</button>
                             : <button type="button" class="button small" aria-expanded={editing === r.id} onClick={() => setEditing(editing === r.id ? null : r.id)}>{t('edit')}</button>}
                         </td>
                       </tr>
@@ -157,7 +157,7 @@ function Edit({ r, done }: { r: RunRow; done: () => void }) {
       <span class="row tight">
         <button class="button primary" type="submit" disabled={read === null}>{t('save')}</button>
         <button class="button" type="button" onClick={done}>{t('cancel')}</button>
-        <button class="button danger" type="button" onClick={remove}>{sure ? t('really') : t('remove')}</button>
+        <button class="button" type="button" onClick={remove}>{sure ? t('really') : t('remove')}</button>
       </span>
       {error && <Failed error={error} />}
     </form>

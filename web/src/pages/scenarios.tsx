@@ -112,7 +112,7 @@ export default function Scenarios({ query }: PageProps) {
         <div class="remark row" role="status">
           <span class="live-dot" aria-hidden="true" /><span>{t('live', { name: live.name || live.id })}</span>
           <a class="button small" href={`/runs/${encodeURIComponent(live.id)}`}>{t('open')}</a>
-          {!readonly && <button type="button" class="button small danger" disabled={stopping} onClick={() => stop(live)}>{t(stopping ? 'stopping' : 'stop')}</button>}
+          {!readonly && <button type="button" class="button small" disabled={stopping} onClick={() => stop(live)}>{t(stopping ? 'stopping' : 'stop')}</button>}
         </div>
       )}
       {readonly && <p class="remark">{t('readonly')}</p>}
@@ -126,7 +126,7 @@ export default function Scenarios({ query }: PageProps) {
             {(stored.value ?? []).map(s => (
               <li key={s.name} aria-current={s.name === wanted}>
                 <button type="button" class="plain" onClick={() => setQuery({ name: s.name, run: null, workload: null }, false)}>{s.name}<div class="small muted" title={utc(s.changed)}>{local(s.changed)}</div></button>
-                {!readonly && <button type="button" class="button small danger" aria-label={t('really', { name: s.name })} onClick={() => remove(s.name)} onBlur={() => setSure('')}>{sure === s.name ? t('really', { name: s.name }) : t('remove')}</button>}
+                {!readonly && <button type="button" class="button small" aria-label={t('really', { name: s.name })} onClick={() => remove(s.name)} onBlur={() => setSure('')}>{sure === s.name ? t('really', { name: s.name }) : t('remove')}</button>}
               </li>
             ))}
           </ul>

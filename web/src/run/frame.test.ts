@@ -53,6 +53,8 @@ test('a summary is of what is known in the stretch, with the extremes of the buc
   const s = { mean: [1, null, 3, 100], min: [0, null, 2, 1], max: [2, null, 9, 200] }
   expect(summary(a, s, 0, 3000)).toEqual({ mean: 2, min: 0, max: 9, last: 3 })
   expect(summary(a, s, 1000, 2000)).toBeNull()
+  // Half of the first bucket and the whole third one.
+  expect(summary(a, s, 500, 3000)?.mean).toBeCloseTo((0.5 * 1 + 3) / 1.5)
 })
 
 test('the last known value is not from long ago', () => {

@@ -109,7 +109,7 @@ export function indices(axis: Axis, from: Ms, to: Ms): [number, number] {
   return [Math.max(0, axis.at(from)), Math.min(axis.n - 1, axis.at(to - 1e-6))]
 }
 
-/** Mean of what is known between two times, and its extremes; null when nothing is. */
+/** Mean of what is known between two times, and its extremes; null when nothing is. A bucket counts by the part of it that lies between. */
 export function summary(axis: Axis, s: GridSeries, from: Ms, to: Ms): { mean: number; min: number; max: number; last: number } | null {
   const [a, b] = indices(axis, from, to)
   let sum = 0
@@ -120,8 +120,9 @@ export function summary(axis: Axis, s: GridSeries, from: Ms, to: Ms): { mean: nu
   for (let i = a; i <= b; i++) {
     const v = s.mean[i]
     if (v === null || v === undefined) continue
-    sum += v
-    n++
+    const part = Math.min(to, axis.from + (i + 1) * axis.step) - Math.max(from, axis.from + i * axis.step)
+    sum += v * part
+    n += part
     min = Math.min(min, s.min?.[i] ?? v)
     max = Math.max(max, s.max?.[i] ?? v)
     last = v

@@ -2,13 +2,13 @@
 // their recent course. A figure over its limit turns, and says by how much.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { api, type Slo } from '../api'
+import { api, type RunDoc, type Slo } from '../api'
 import { brief, count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
 import { onTheme, palette } from '../theme'
 import { Num } from '../ui'
 import type { Board } from './board'
 import { sparkLength } from './board'
-import { bandKey, indices } from './frame'
+import { bandKey, indices, summary } from './frame'
 import { known, t } from './words'
 
 type N = number | null
@@ -34,7 +34,8 @@ function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string 
     const lower = lowerIsBetter(s.metric)
     const live = board.live && !board.selection
     const judged = board.figures?.slo.find((x) => x.metric === s.metric && x.stat === s.stat)
-    const value = live ? liveValue(s) : (judged?.value ?? null)
+    // Where failures make the judged percentile infinite, by how much tells the one that is shown.
+    const value = live ? liveValue(s) : (judged?.value ?? liveValue(s))
     const text = (v: number) => brief(/error|share|attain/.test(s.metric) ? share(v) : lower ? duration(v) : figure(v, 'requests', true))
     const words = beyond(value, s.limit, lower, text)
     if (words) return (live || s.stat === 'p95' || !/^p\d/.test(s.stat) ? '' : s.stat + ' ') + words
@@ -64,9 +65,9 @@ function headFigures(board: Board): HeadFigure[] {
   }
   // What only snapshots tell begins when the view was opened; the rest of the minute is not known.
   const past = (k: 'goodput_rps' | 'ttft_p95_ms' | 'tpot_p95_ms') => [...new Array<N>(sparkLength - board.history.length).fill(null), ...board.history.map((x) => x[k])]
-  const mean = (list: N[]): N => {
-    const known = list.filter((v): v is number => v !== null)
-    return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null
+  const meanOf = (signal: string): N => {
+    const s = frame?.series.get(board.list.series.find((x) => x.signal === signal && !x.workload && !x.source && !x.labels)?.id ?? -1)
+    return (s && frame?.grid && summary(frame.grid, s, range.from, range.to)?.mean) ?? null
   }
   const inFlight = course('client.requests_in_flight')
   const failures = live ? (h?.failures ?? 0) : f ? f.requests.error + f.requests.incomplete : null
@@ -74,7 +75,7 @@ function headFigures(board: Board): HeadFigure[] {
   const made = (key: string, label: string, fig: Figure, c: N[], over = '', fail = over !== ''): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
   const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
-    made('inflight', t('hInFlight'), count(live ? (h?.in_flight ?? null) : roundMean(mean(inFlight))), inFlight),
+    made('inflight', t('hInFlight'), live ? count(h?.in_flight) : count((board.selection ? null : meanInFlight(board.doc)) ?? meanOf('client.requests_in_flight')), inFlight),
     made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : course('client.requests_good'), missed(board, /goodput|attainment/, () => null)),
     made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(board, /^ttft/, (s) => (s.stat === 'p95' ? p95('ttft') : null))),
     made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(board, /^(tpot|itl)/, (s) => (s.stat === 'p95' && s.metric === 'tpot' ? p95('tpot') : null))),
@@ -83,7 +84,9 @@ function headFigures(board: Board): HeadFigure[] {
   ]
 }
 
-const roundMean = (v: N): N => (v === null ? null : v >= 10 ? Math.round(v) : Math.round(v * 10) / 10)
+/** What summary.json says of the whole steady window: samples, ten a second, finer than the course. */
+const meanInFlight = (doc: RunDoc): N => (doc.summary as { load?: { requests_in_flight?: { mean?: number } } } | null)?.load?.requests_in_flight?.mean ?? null
+
 const cut = (v: N[], a: number, b: number) => v.slice(a, b + 1)
 
 /** At most n values, each the largest of its share: peaks stay. */
@@ -191,7 +194,7 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
           {!board.source.offline && !live && <a class="button small wide-only" href={`/scenarios?run=${encodeURIComponent(run.id)}`}>{t('runAgain')}</a>}
           {!board.source.offline && !live && <a class="button small" href={api.reportURL(run.id)} target="_blank" rel="noopener">{t('report')}</a>}
           {live && !stopping && (sure
-            ? <button type="button" class="button small danger" onBlur={() => setSure(false)} onClick={() => { setSure(false); api.stop(run.id).catch((err: Error) => { board.error = err; board.changed('shape') }) }}>{t('stopSure')}</button>
+            ? <button type="button" class="button small" onBlur={() => setSure(false)} onClick={() => { setSure(false); api.stop(run.id).catch((err: Error) => { board.error = err; board.changed('shape') }) }}>{t('stopSure')}</button>
             : <button type="button" class="button small" onClick={() => setSure(true)}>{t('stop')}</button>)}
         </span>
       </div>

@@ -80,7 +80,7 @@ function Notes({ board }: { board: Board }) {
   useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
   const notes: { text: string; fail: boolean }[] = board.live
     ? (board.snapshot?.reasons ?? []).map((text) => ({ text, fail: false }))
-    : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: m.text, fail: true }))
+    : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: m.text, fail: board.doc.run.verdict !== 'client-bound' }))
   if (board.dropped > 0) notes.push({ text: t('dropped', { n: plain(count(board.dropped)) }), fail: false })
   if (notes.length === 0) return null
   return <ul class="run-notes">{notes.map((n) => <li key={n.text} class={'remark' + (n.fail ? ' bad' : '')}>{n.text}</li>)}</ul>
