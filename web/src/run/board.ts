@@ -326,6 +326,8 @@ export class Board {
     const b = this.bounds
     try {
       const f = await this.#load(b, this.live ? livePoints : this.#pointsFor(b), this.#abort.signal)
+      // What came while it was read, and may be in neither.
+      for (const s of this.#recent) f.push(s)
       this.base = f
       this.error = null
     } catch (err) {
@@ -393,6 +395,8 @@ export class Board {
     this.snapshot = s
     this.history.push(s.header)
     if (this.history.length > sparkLength) this.history.shift()
+    this.#recent.push(s)
+    if (this.#recent.length > 10) this.#recent.shift()
     this.dropped = s.dropped
     const before = this.#now
     this.#now = Math.max(this.#now, s.t)
@@ -410,6 +414,8 @@ export class Board {
     let fits = true
     if (this.base) fits = this.base.push(s)
     if (this.detail && this.detail.to >= before - 1) { if (!this.detail.push(s)) this.detail = null }
+    // A view that was opened before there was any series has no grid to put cells on.
+    if (this.base && !this.base.grid && this.list.series.length) this.#laterOnce('first', 100, () => void this.#loadBase())
     if (!fits) this.#laterOnce('coarse', 10_000, () => void this.#loadBase())
     if (this.following && this.view) {
       const by = this.bounds.to - this.view.to
@@ -423,6 +429,8 @@ export class Board {
     this.changed(shape ? 'shape' : 'head', 'data', 'view', 'cursor')
   }
   #running = false
+  /** The last seconds, for a frame that is read meanwhile. */
+  readonly #recent: Snapshot[] = []
   #laterOnce(name: string, ms: number, f: () => void) {
     if (this.#timers.has(name)) return
     this.#timers.set(name, window.setTimeout(() => { this.#timers.delete(name); f() }, ms))

@@ -173,6 +173,7 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
       <div class="run-line">
         <h1 class="cut" title={run.id}>{run.name || run.id}</h1>
         {verdict && <strong class={'verdict' + verdictClass(verdict)} title={reasons.join('\n')}>{known(verdict)}</strong>}
+        {reasons.length > 0 && <span class="run-reasons cut small muted" title={reasons.join('\n')}>{reasons.join('; ')}</span>}
         {!live && ended && <strong class={'verdict' + verdictClass(run.state)}>{ended}</strong>}
         {live && <span class="nowrap muted">{stopping ? t('stopping') : phase ? known(phase) : t('waitingRun')}{lastStep > 1 && snap ? ` · ${t('step', { n: snap.step + 1, of: lastStep })}` : ''}</span>}
         <span class="num nowrap" title={`${local(run.started)} · ${utc(run.started)}`}>

@@ -78,8 +78,9 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
 function Notes({ board }: { board: Board }) {
   const [, again] = useState(0)
   useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
+  // Those of a run that goes on come and go: they stand in the head, where they move nothing.
   const notes: { text: string; fail: boolean }[] = board.live
-    ? (board.snapshot?.reasons ?? []).map((text) => ({ text, fail: false }))
+    ? []
     : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: m.text, fail: board.doc.run.verdict !== 'client-bound' }))
   if (board.dropped > 0) notes.push({ text: t('dropped', { n: plain(count(board.dropped)) }), fail: false })
   if (notes.length === 0) return null

@@ -1,0 +1,46 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import type { RunDoc, Series, Snapshot, Source } from '../api'
+import { Board } from './board'
+
+afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers() })
+
+const series = (id: number, signal: string): Series => ({ id, signal, stat: 'value', source: '', labels: '', workload: '', unit: '', kind: 'gauge', title: signal })
+const snapshot = (n: number, more: Partial<Snapshot> = {}): Snapshot => ({
+  n, t: n * 1000, phase: 'warmup', step: 0, steps: 1, share: 0, left_ms: 1, stopping: false, verdict: null, reasons: [], series_added: [], cells: [], bands: [], marks: [], dropped: 0,
+  header: { in_flight: 1, goodput_rps: null, ttft_p95_ms: null, tpot_p95_ms: null, output_per_s: 0, failures: 0, failure_share: null, users: 1, sessions: 1, scheduled: 1, sent: 1, ok: 0 },
+  ...more,
+})
+
+/** A live run of which the server holds nothing yet; on is where its events go in. */
+function live() {
+  vi.useFakeTimers()
+  vi.stubGlobal('requestAnimationFrame', () => 1)
+  vi.stubGlobal('cancelAnimationFrame', () => {})
+  vi.stubGlobal('window', globalThis)
+  vi.stubGlobal('location', { pathname: '/runs/x', search: '', hash: '' })
+  vi.stubGlobal('history', { replaceState() {}, pushState() {} })
+  let on: (s: Snapshot) => void = () => {}
+
+  const grid = (ids: number[]) => ({ from: 0, step_ms: 1000, n: 1, series: Object.fromEntries(ids.map((id) => [id, { mean: [null] }])) })
+  const source = {
+    offline: false,
+    data: (ids: number[]) => Promise.resolve(grid(ids)),
+    bands: () => Promise.resolve({ from: 0, step_ms: 1000, n: 1, figures: {} }),
+    figures: () => Promise.reject(new Error('not yet')),
+    series: () => Promise.resolve({ series: [], missing: [] }),
+    subscribe: (_: number, f: (e: { type: 'snapshot'; snapshot: Snapshot }) => void) => { on = (s) => f({ type: 'snapshot', snapshot: s }); return () => {} },
+  } as unknown as Source
+  const doc = { run: { id: 'x', verdict: '' }, summary: null, span: { from: 0, to: 1 }, phases: [], planned_ms: 60_000, slo: [], workloads: [], marks: [], missing: [], probe: null, scenario: '', live: true, stopping: false } as unknown as RunDoc
+  const board = new Board(source, doc, { series: [], missing: [] })
+  board.open()
+  return { board, on: (s: Snapshot) => on(s) }
+}
+
+test('a view that was opened before there was any series draws what comes', async () => {
+  const { board, on } = live()
+  await vi.advanceTimersByTimeAsync(50)
+  on(snapshot(1, { series_added: [series(7, 'client.users'), series(8, 'client.requests_in_flight')], cells: [[7, 0, 3]] }))
+  await vi.advanceTimersByTimeAsync(500)
+  on(snapshot(2, { cells: [[7, 1000, 4]] }))
+  expect(board.frame()?.series.get(7)?.mean).toEqual([3, 4])
+})
