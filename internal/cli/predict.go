@@ -230,7 +230,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 			return err
 		}
 	}
-	if err := c.print(a, res, fitted); err != nil {
+	if err := c.print(a, s, res, fitted); err != nil {
 		return err
 	}
 	if res.Message != "" {
@@ -270,7 +270,7 @@ func (c *twinPredictCmd) explainLines(a *app, cfg *conduct.PredictConfig) (func(
 	return func() error { return errors.Join(w.Flush(), f.Close()) }, nil
 }
 
-func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult, fitted *run.Probe) error {
+func (c *twinPredictCmd) print(a *app, s *scenario.Scenario, res *conduct.PredictResult, fitted *run.Probe) error {
 	switch {
 	case c.Explain && c.Output == "json":
 		return a.printJSON(res.Explanation)
@@ -279,7 +279,7 @@ func (c *twinPredictCmd) print(a *app, res *conduct.PredictResult, fitted *run.P
 	case c.Output == "json":
 		return a.printSummary(res.Summary, fitted)
 	case res.Folder == "":
-		about := &report.Run{Summary: res.Summary, Probe: fitted, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe()}
+		about := &report.Run{Summary: res.Summary, Probe: fitted, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe(), Load: report.DescribeLoad(&s.Load)}
 		showReplay(about, res.Replay)
 		return report.Text(a.env.Stdout, about)
 	}

@@ -96,9 +96,5 @@ func describeLengths(l *run.Lengths) string {
 
 // replayLoad names the load of a replayed trace in a few words.
 func replayLoad(r *run.Replay) string {
-	s := plural(r.Requests, "request") + " at the times of a trace"
-	if r.Speed != 1 {
-		s += ", " + report.Figure(r.Speed) + " times as fast"
-	}
-	return s
+	return plural(r.Requests, "request") + " at the times of a trace"
 }

@@ -161,7 +161,7 @@ func (c *workloadsShowCmd) Run(a *app) error {
 	}
 	fmt.Fprintf(w, "\nShape on %s, of %d drawn sessions\n", facts.Name, shapes[0].Sessions)
 	if len(shapes) == 2 {
-		row("", func(s *workload.Shape) string { return tail(s.Workload, 24) })
+		row("", func(s *workload.Shape) string { return report.CutFront(s.Workload, 24) })
 	}
 	tokens := func(x workload.Spread) string {
 		return fmt.Sprintf("%s (p95 %s)", report.Count(int64(x.Mean+0.5)), report.Count(int64(x.P95+0.5)))
@@ -187,16 +187,7 @@ func (c *workloadsShowCmd) Run(a *app) error {
 	for i, s := range shapes {
 		fmt.Fprintf(w, "%s %s\n", []string{"#", "o"}[i], s.Workload)
 		for _, ax := range s.Axes {
-			claim := ""
-			switch {
-			case ax.Declared && ax.Score >= workload.Stressed:
-				claim = "stressed, as it says"
-			case ax.Declared:
-				claim = "it says stressed, and is less than ten times a plain question"
-			case ax.Score >= workload.Stressed:
-				claim = "much, though not what it is for"
-			}
-			line := fmt.Sprintf("  %-10s %-10s %s", ax.Name, strings.Repeat("=", int(ax.Score*10+0.5)), claim)
+			line := fmt.Sprintf("  %-10s %-10s %s", ax.Name, strings.Repeat("=", int(ax.Score*10+0.5)), ax.Claim())
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
 		}
 	}
@@ -217,14 +208,6 @@ func indent(data []byte) string {
 		b.WriteString("  " + line)
 	}
 	return b.String()
-}
-
-// tail keeps the end of a long name.
-func tail(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return "…" + s[len(s)-n+1:]
 }
 
 // scaled writes a number with the prefix of its power of a thousand.

@@ -115,9 +115,13 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	if err := p.telemetry(s); err != nil {
 		return nil, err
 	}
+	counter, err := loadTokenizer(&s.Target, readFile)
+	if err != nil {
+		return nil, err
+	}
 	src := &sources{readFile: readFile, dir: dir}
 	defer src.close()
-	users, err := newCrowd(s, src, nil)
+	users, err := newCrowd(s, src, counter)
 	if err != nil {
 		return nil, err
 	}

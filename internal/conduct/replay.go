@@ -69,14 +69,15 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 	wrong := t.Keep(func(rec *trace.Record) error {
 		if len(rec.Messages) == 0 && rec.Output <= 0 && rec.Answer == "" && u.OutputTokens.A == 0 {
 			return fmt.Errorf("%s: %w", field, &trace.Error{
-				File: t.File, Line: rec.Line, Field: "output", Text: "nothing says how long the answer is: name its column with --column output=NAME, or give output-tokens",
+				File: t.File, Line: rec.Line, Field: "output", Text: "nothing says how long the answer is: give --output-tokens, or name the column that says it with --column output=NAME",
 			})
 		}
 		if len(rec.Body) == 0 {
 			return nil
 		}
 		if err := dialect.CheckBody(dialect.API(s.Target.API), string(rec.Body)); err != nil {
-			return fmt.Errorf("%s: %w; on-bad-row skip leaves such rows out", field, &trace.Error{File: t.File, Line: rec.Line, Field: "body", Text: err.Error()})
+			return fmt.Errorf("%s: %w; %son-bad-row skip leaves such rows out", field,
+				&trace.Error{File: t.File, Line: rec.Line, Field: "body", Text: err.Error()}, taker(rec.Body))
 		}
 		return nil
 	})
@@ -88,6 +89,16 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return r, nil
+}
+
+// taker names an API that takes a body.
+func taker[T ~string | ~[]byte](body T) string {
+	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions, dialect.OpenAIResponses} {
+		if dialect.CheckBody(api, string(body)) == nil {
+			return fmt.Sprintf("--api %s takes it, ", api)
+		}
+	}
+	return ""
 }
 
 // maxSpan is the longest replay, as long as the longest window of a load.

@@ -143,6 +143,10 @@ func TestBadTraces(t *testing.T) {
 	f(row+`{"timestamp": 1, "input_length": 131000, "output_length": 200}`, "t.jsonl:2: input_length: 131000 tokens, and 200 of the answer, are more than the context of 131072 tokens")
 	f("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,200000,5\n", "t.jsonl:2: ContextTokens: 200000 tokens, and 5 of the answer, are more than the context")
 	f("TIMESTAMP,ContextTokens\n2023-11-16 18:00:00.0,20\n", "t.jsonl:2: output: nothing says how long the answer is")
+	f(row+`{"timestamp": 7, "input_length": 5}`, "t.jsonl:2: output: nothing says how long the answer is: give --output-tokens")
+	f(row, "no request is left of 1: none is in the window from 1h0m0s, the last one begins at 0s", "users.from=1h")
+	f(`{"payload": {"prompt": "x"}}`, "t.jsonl:1: body: the body has prompt, which API openai.chat does not take: want messages; --api openai.completions takes it, on-bad-row skip",
+		"users.dataset=t.jsonl", "users.trace=null", "load.users=1", "target.api=openai.chat")
 	f(`{"prompt": "hello"}`, "t.jsonl has no times: give it as dataset", "users.format=jsonl")
 	f(row+`{"timestamp": 1700000000000, "input_length": 5, "output_length": 2}`, "t.jsonl:2: the request would start 472222h13m20s after the first: the times are of two units")
 	f(row, "load.warmup: 10s is longer than what is replayed", "load.warmup=10s")

@@ -177,6 +177,15 @@ func Cut(s string, n int) string {
 	return s[:i] + "..."
 }
 
+// CutFront shortens s to n columns, of which there must be some, and keeps its end:
+// names of one family differ there.
+func CutFront(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return "…" + string(r[len(r)-n+1:])
+	}
+	return s
+}
+
 // Wrap breaks s at spaces into lines of at most width columns. A word that is
 // longer than that gets a line of its own, cut into pieces.
 func Wrap(s string, width int) []string {

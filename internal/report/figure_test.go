@@ -161,6 +161,12 @@ func TestCutAndPad(t *testing.T) {
 	if got := Cut("äöü", 3); got != "äöü" {
 		t.Errorf("Cut = %q", got)
 	}
+	if got := CutFront("a/bäcdef", 5); got != "…cdef" {
+		t.Errorf("CutFront = %q", got)
+	}
+	if got := CutFront("äöü", 3); got != "äöü" {
+		t.Errorf("CutFront = %q", got)
+	}
 	if got := Pad("ä", 3) + "|" + PadLeft("ä", 3); got != "ä  |  ä" {
 		t.Errorf("Pad = %q", got)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strings"
 
 	"plimsoll/internal/scenario"
@@ -26,6 +27,8 @@ func DescribeLoad(l *scenario.Load) string {
 	switch {
 	case len(l.Workloads) > 0:
 		text = workloadsText(l)
+	case len(l.Steps) > 0:
+		text = stepsText(l)
 	case len(l.Stages) > 0:
 		text = Count(len(l.Stages)) + " stages, " + arrival
 	case len(l.Rate) > 0:
@@ -44,13 +47,32 @@ func DescribeLoad(l *scenario.Load) string {
 	return text
 }
 
+// stepsText is the load of steps with users or rates of their own.
+func stepsText(l *scenario.Load) string {
+	users, rates := [2]int{math.MaxInt, 0}, [2]float64{math.Inf(1), 0}
+	for _, st := range l.Steps {
+		users[0], users[1] = min(users[0], st.Users), max(users[1], st.Users)
+		rates[0], rates[1] = min(rates[0], st.Rate), max(rates[1], st.Rate)
+	}
+	text := plural(int64(len(l.Steps)), "step") + " of "
+	switch {
+	case rates[1] > 0 && rates[0] < rates[1]:
+		return text + Figure(rates[0]) + " to " + Figure(rates[1]) + " requests/s, " + l.Arrival
+	case rates[1] > 0:
+		return text + Figure(rates[1]) + " requests/s, " + l.Arrival
+	case users[0] < users[1]:
+		return text + Count(users[0]) + " to " + plural(int64(users[1]), "user")
+	}
+	return text + plural(int64(users[1]), "user")
+}
+
 // workloadsText is the load of workloads with users or rates of their own.
 func workloadsText(l *scenario.Load) string {
 	var all []string
 	for _, w := range l.Workloads {
 		text := w.Workload + " " + Count(w.Users) + " users"
 		if w.Rate > 0 {
-			text = w.Workload + " " + Figure(w.Rate) + " requests/s"
+			text = w.Workload + " " + Figure(w.Rate) + " sessions/s"
 			arrival, how := w.Arrival, w.Shape
 			if arrival == "" {
 				arrival = l.Arrival

@@ -621,9 +621,9 @@ func (t *text) steps() {
 	if len(t.s.Steps) < 2 {
 		return
 	}
-	t.b.WriteString("\n" + Pad("STEPS, ms", 11))
+	t.b.WriteString("\n" + Pad("STEPS, ms", 13))
 	heads := []string{"window", "offered", "done/s", "tokens/s", "ttft p50", "ttft p95", "tpot p50", "errors"}
-	widths := []int{8, 8, 8, 10, 9, 9, 9, 8}
+	widths := []int{8, 8, 7, 9, 9, 9, 9, 8}
 	for i, h := range heads {
 		t.b.WriteString(PadLeft(h, widths[i]))
 	}
@@ -649,9 +649,14 @@ func (t *text) steps() {
 			window, ptr(st.Load.OfferedRPS), ptr(st.Load.CompletedRPS), ptr(st.Tokens.OutputPerS),
 			cell(ttft, "p50"), cell(ttft, "p95"), cell(st.Latency.TPOT, "p50"), Count(st.Requests.Error),
 		}
-		t.b.WriteString(Pad("  "+name, 11))
+		name = Pad("  "+name, 13)
+		t.b.WriteString(name)
 		for j, c := range cells {
-			t.b.WriteString(PadLeft(c, widths[j]))
+			width := widths[j]
+			if j == 0 {
+				width -= len(name) - 13 // a long name takes of the blanks before the window
+			}
+			t.b.WriteString(PadLeft(c, width))
 		}
 		t.b.WriteString("\n")
 	}
@@ -787,7 +792,7 @@ func (t *text) workloads() {
 			Count(g.Requests.OK), Count(g.Requests.Error), cell(g.Latency.TTFT, "p50"), cell(g.Latency.TTFT, "p95"),
 			cell(g.Latency.TPOT, "p50"), cell(g.Latency.E2E, "p50"),
 		}
-		t.b.WriteString(Pad("  "+Cut(Printable(name), 18), 21))
+		t.b.WriteString(Pad("  "+CutFront(Printable(name), 18), 21))
 		for j, c := range cells {
 			t.b.WriteString(PadLeft(c, widths[j]))
 		}

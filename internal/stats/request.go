@@ -40,12 +40,14 @@ func TTFTWithRetrieval(r *record.Request) (int64, bool) {
 
 // MediaTokens is what the server counted for the images and sounds of a prompt: all
 // of it but the text, for want of anything better, so that a chat template is in it.
-// It is not known where the server counted no prompt, or where there were none.
+// It is not known where the server counted no prompt, where there were none, or where
+// the whole prompt came to no more than its text was reckoned at: then the error of
+// that reckoning is larger than the media.
 func MediaTokens(r *record.Request) (int32, bool) {
-	if r.AskedText <= 0 || r.Prompt < 0 {
+	if r.AskedText <= 0 || r.Prompt <= r.AskedText {
 		return 0, false
 	}
-	return max(0, r.Prompt-r.AskedText), true
+	return r.Prompt - r.AskedText, true
 }
 
 // TTFC is the time to first visible content in ns: from t_start to

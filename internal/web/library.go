@@ -112,16 +112,7 @@ func (s *Server) getWorkload(w http.ResponseWriter, r *http.Request) error {
 	facts := workload.ShapeOf(f, m.Facts(""))
 	axes := make([]ShapeAxis, 0, len(facts.Axes))
 	for _, a := range facts.Axes {
-		text := ""
-		switch {
-		case a.Declared && a.Score >= workload.Stressed:
-			text = "stressed, as it says"
-		case a.Declared:
-			text = "it says stressed, and is less than ten times a plain question"
-		case a.Score >= workload.Stressed:
-			text = "much, though not what it is for"
-		}
-		axes = append(axes, ShapeAxis{Name: a.Name, Value: a.Value, Unit: a.Unit, Share: a.Score, Text: text})
+		axes = append(axes, ShapeAxis{Name: a.Name, Value: a.Value, Unit: a.Unit, Share: a.Score, Text: a.Claim()})
 	}
 	return writeJSON(w, http.StatusOK, workloadDoc{Name: name, YAML: string(source), Facts: facts, Shape: radar{axes}})
 }

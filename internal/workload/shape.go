@@ -124,6 +124,20 @@ type Axis struct {
 	Declared bool `json:"declared"`
 }
 
+// Claim holds what the workload's file says of the part against its score, in words;
+// empty where neither has anything to say.
+func (a *Axis) Claim() string {
+	switch {
+	case a.Declared && a.Score >= Stressed:
+		return "stressed, as it says"
+	case a.Declared:
+		return "it says stressed, and is below ten plain questions"
+	case a.Score >= Stressed:
+		return "much, though not what it is for"
+	}
+	return ""
+}
+
 // Stressed is the score from which on a part counts as stressed: ten times a plain
 // question.
 const Stressed = 1.0 / 3

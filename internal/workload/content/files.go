@@ -83,10 +83,10 @@ func (f *Files) find(pattern string) *fileSet {
 
 func (f *Files) read(pattern string) (*fileSet, error) {
 	if pattern == "" {
-		return nil, errors.New("no path; write file:NAME, relative to the scenario's folder")
+		return nil, errors.New("no path; write file:NAME, relative to the workload file's folder")
 	}
 	if path.IsAbs(pattern) || strings.Contains(pattern, `\`) || slices.Contains(strings.Split(pattern, "/"), "..") {
-		return nil, errors.New("the path must be relative to the scenario's folder, with slashes and no way up")
+		return nil, errors.New("the path must be relative to the workload file's folder, with slashes and no way up")
 	}
 	names := []string{path.Clean(pattern)}
 	if strings.ContainsAny(pattern, "*?[") {
@@ -132,6 +132,8 @@ func (f *Files) read(pattern string) (*fileSet, error) {
 func (f *Files) one(name string) ([]byte, error) {
 	info, err := f.root.Stat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no %s in the workload file's folder", name)
 	case err != nil:
 		return nil, err
 	case info.IsDir():

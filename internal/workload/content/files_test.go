@@ -88,12 +88,12 @@ func TestFiles(t *testing.T) {
 
 	bad := map[string]string{
 		"":              "no path",
-		"none.txt":      "no such file",
+		"none.txt":      "there is no none.txt in the workload file's folder",
 		"*.xyz":         "no file matches",
 		"docs":          "is a folder; name its files, such as docs/*.md",
-		"../secret.txt": "relative to the scenario's folder",
-		"/etc/hostname": "relative to the scenario's folder",
-		`docs\b.md`:     "relative to the scenario's folder",
+		"../secret.txt": "relative to the workload file's folder",
+		"/etc/hostname": "relative to the workload file's folder",
+		`docs\b.md`:     "relative to the workload file's folder",
 		"link.txt":      "escapes",
 		"short.txt":     "only 9 bytes",
 		"latin.txt":     "not UTF-8",

@@ -172,7 +172,6 @@ func TestBadRows(t *testing.T) {
 		{"negative time", ok + `{"timestamp": -5, "input_length": 1, "output_length": 2}`, 2, "timestamp", "before the beginning"},
 		{"no time at all", ok + `{"timestamp": "soon", "input_length": 1, "output_length": 2}`, 2, "timestamp", "not a time"},
 		{"missing length", ok + `{"timestamp": 1, "output_length": 2}`, 2, "input_length", "missing"},
-		{"missing output", ok + `{"timestamp": 1, "input_length": 2}`, 2, "output_length", "missing"},
 		{"negative length", ok + `{"timestamp": 1, "input_length": -3, "output_length": 2}`, 2, "input_length", "want 0 to"},
 		{"fractional length", ok + `{"timestamp": 1, "input_length": 3.5, "output_length": 2}`, 2, "input_length", "whole number"},
 		{"huge length", ok + `{"timestamp": 1, "input_length": 99999999999, "output_length": 2}`, 2, "input_length", "want 0 to"},
@@ -285,6 +284,14 @@ func TestBlockSizeIsSuggested(t *testing.T) {
 	}
 	if tr, err := loadText(text, Options{BlockTokens: 64}, Selection{}); err != nil || len(tr.Records) != 2 {
 		t.Errorf("with 64: %v", err)
+	}
+
+	// One block says how large it is at least.
+	if r, err = NewReader(strings.NewReader(`{"timestamp": 0, "input_length": 1000, "output_length": 2, "hash_ids": [1]}`+"\n"), "t", Options{OnBadRow: Skip}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = InspectReader(r); err != nil || !hasNotice(s, "--block-size 1024") {
+		t.Errorf("notices %q, %v", s.Notices, err)
 	}
 }
 

@@ -90,6 +90,10 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 		spread(t.Records)
 		t.spread = true
 	}
+	before, last := len(t.Records), time.Duration(0)
+	for i := range t.Records {
+		last = max(last, time.Duration(t.Records[i].At))
+	}
 	if sel.From > 0 || sel.To > 0 {
 		t.window(int64(sel.From), int64(sel.To))
 		t.part = fmt.Sprintf("from %v", sel.From)
@@ -102,6 +106,9 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 		t.orphans()
 	}
 	if len(t.Records) == 0 {
+		if before > 0 {
+			return nil, fmt.Errorf("read trace %s: no request is left of %d: none is in the window %s, the last one begins at %v", t.File, before, t.part, last)
+		}
 		return nil, fmt.Errorf("read trace %s: no request is left of %d (%d rows were left out)", t.File, t.Summary.Requests,
 			t.Summary.Skipped.BadRow+t.Summary.Skipped.ZeroOutput+t.Summary.Skipped.NoReplay+t.Summary.Skipped.Empty)
 	}

@@ -118,8 +118,6 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 		return r.bad(line, "input_length", "missing", "is missing, and there is no text_input, messages or payload")
 	case len(ways) == 1 && len(rec.Hashes) > 0:
 		return r.bad(line, "hash_ids", "input_mode", "stand beside "+ways[0]+": hashes are for rows with input_length alone")
-	case len(ways) == 0 && rec.Output == Unknown:
-		return r.bad(line, "output_length", "missing", "is missing")
 	}
 	switch v.MessageMode {
 	case "", "history":

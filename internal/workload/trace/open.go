@@ -174,6 +174,10 @@ func newReader(in io.Reader, path string, opts Options) (*Reader, error) {
 				break
 			}
 		}
+		if r.format == nil && lengthsName.MatchString(path) {
+			return nil, fmt.Errorf("read trace %s: it has the lengths of a ServeGen client: give the file beside it, %s", path,
+				lengthsName.ReplaceAllString(filepath.Base(path), "chunk-$1-trace.csv"))
+		}
 		if r.format == nil {
 			return nil, fmt.Errorf("read trace %s: its format is not known: it begins %s; name it with --format (%s)",
 				path, shown(firstLine(head)), strings.Join(FormatNames(), ", "))
@@ -335,8 +339,10 @@ func (r *Reader) fitting() int {
 	if r.format.floor || lo == 0 || lo > hi {
 		return 0
 	}
+	// The largest power of two; the smallest where nothing bounds it, as where every
+	// prompt is one block.
 	size := 1
-	for size <= hi/2 && size < maxTokens {
+	for size <= hi/2 && size < maxTokens && (hi < maxTokens || size < lo) {
 		size *= 2
 	}
 	if size >= lo {

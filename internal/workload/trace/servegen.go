@@ -26,6 +26,9 @@ import (
 // client.
 var chunkName = regexp.MustCompile(`chunk-([0-9]+)-trace\.csv$`)
 
+// lengthsName is how the file beside it is called.
+var lengthsName = regexp.MustCompile(`chunk-([0-9]+)-dataset\.json$`)
+
 func detectServeGen(s *sniff) string {
 	if s.json || len(s.columns) != 6 || !chunkName.MatchString(s.path) {
 		return ""
