@@ -62,6 +62,9 @@ func (c *crowd) generators() []string {
 	return out[:min(len(out), maxGenerators)]
 }
 
+// noLengths is what helps where a server cannot say how long texts are.
+const noLengths = "leave --lengths exact out, or give the model's tokenizer with --tokenizer"
+
 // calibration is how the lengths of a run are made right.
 type calibration struct {
 	info run.Lengths
@@ -103,7 +106,7 @@ func newCalibration(ctx context.Context, s *scenario.Scenario, users *crowd, acc
 	for name, all := range samples {
 		milli, over, err := content.Fit(all)
 		if err != nil {
-			return nil, &PreflightError{Kind: record.BadBody, Err: fmt.Errorf("lengths of %s: %w", name, err), Fix: "leave --lengths exact out, or give the model's tokenizer with --tokenizer"}
+			return nil, &PreflightError{Kind: record.BadBody, Err: fmt.Errorf("lengths of %s: %w", name, err), Fix: noLengths}
 		}
 		own[name] = milli
 		c.info.BytesPerToken[name] = float64(milli) / 1000
@@ -166,8 +169,11 @@ func (q *tokenizing) chat() bool { return dialect.API(q.s.Target.API) != dialect
 func (q *tokenizing) count(ctx context.Context, text string, chat bool) (int, error) {
 	if !q.absent {
 		n, ok, err := q.tokenize(ctx, text, chat)
-		if ok || err != nil {
+		switch {
+		case ok || err != nil:
 			return n, err
+		case q.sent > 0:
+			return 0, &PreflightError{Kind: record.BadBody, Err: fmt.Errorf("the server's POST /tokenize answers some texts and not others: lengths cannot be calibrated"), Fix: noLengths}
 		}
 		q.absent = true
 	}
@@ -228,16 +234,15 @@ func (q *tokenizing) usage(ctx context.Context, text string) (int, error) {
 		return 0, &UsageError{Err: err}
 	}
 	r := sink.r
-	const fix = "leave --lengths exact out, or give the model's tokenizer with --tokenizer"
 	switch {
 	case r == nil || r.Status != record.OK && r.Prompt <= 0:
-		fail := &PreflightError{Err: fmt.Errorf("a request that calibrates lengths failed"), Fix: fix}
+		fail := &PreflightError{Err: fmt.Errorf("a request that calibrates lengths failed"), Fix: noLengths}
 		if r != nil {
 			fail.Kind, fail.Err = r.Error, fmt.Errorf("a request that calibrates lengths: %s", q.access.Redact(r.Message))
 		}
 		return 0, fail
 	case r.Prompt <= 0:
-		return 0, &PreflightError{Err: fmt.Errorf("the server has no POST /tokenize and does not say how many tokens a prompt has (usage): lengths cannot be calibrated"), Fix: fix}
+		return 0, &PreflightError{Err: fmt.Errorf("the server has no POST /tokenize and does not say how many tokens a prompt has (usage): lengths cannot be calibrated"), Fix: noLengths}
 	}
 	q.sent++
 	q.tokens += int64(r.Prompt)

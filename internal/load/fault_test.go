@@ -268,6 +268,30 @@ func TestWaitForAnEndIsNotSendLag(t *testing.T) {
 	f("rst", 710, 700)
 }
 
+// One whose few events are long ones, too: what is kept of an answer is bounded by
+// what was asked for.
+func TestLongEvents(t *testing.T) {
+	f := func(bytes int, want record.ErrorKind) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			var writes []play.Write
+			for i := range 4 {
+				writes = append(writes, play.Write{At: float64(i + 1), Text: chunk(strings.Repeat("x", bytes/4))})
+			}
+			writes = append(writes, play.Write{At: 5, Text: fmt.Sprintf(endForm, 1, 4, 5)})
+			g := newRig(t, respond(play.Response{Status: 200, Headers: events, Framing: "chunked", Writes: writes}, "eof", 6))
+			g.population.Output = fixed(1, 16).Output
+			g.run()
+			r := g.only()
+			if r.Error != want || want != record.NoError && !strings.Contains(r.Message, "bytes of text in 4 output events, 16 tokens were asked for") {
+				t.Errorf("%d bytes: %v %q", bytes, r.Error, r.Message)
+			}
+		})
+	}
+	f(80_000, record.NoError) // 320 tokens of 256 bytes are 81,920
+	f(100_000, record.BadBody)
+}
+
 // A server that ignores the limit is cut off.
 func TestEndlessAnswer(t *testing.T) {
 	var writes []play.Write

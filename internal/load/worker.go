@@ -24,6 +24,9 @@ const (
 	capFactor  = 4
 	capSlack   = 256
 	capUnasked = 1 << 20
+	// capBytes is the text of one of them at most, on average: the longest tokens of
+	// today's vocabularies are runs of 128 bytes.
+	capBytes = 256
 )
 
 // messageLimit is the length in bytes to which record.Request.Message is cut;
@@ -185,11 +188,15 @@ func (w *worker) events() {
 			r.End = ev.At
 			break
 		}
-		if len(r.Events) > w.limit || int(d.Cumulative) > w.limit {
+		if len(r.Events) > w.limit || int(d.Cumulative) > w.limit || r.TextBytes > int64(w.limit)*capBytes {
 			w.flow.outputTokens.Add(int64(len(r.Events) - flushed))
 			w.counted = int64(len(r.Events))
 			what := fmt.Sprintf("cut off after %d output events", len(r.Events))
-			if len(r.Events) <= w.limit {
+			switch {
+			case len(r.Events) > w.limit:
+			case int(d.Cumulative) <= w.limit:
+				what = fmt.Sprintf("cut off after %d bytes of text in %d output events", r.TextBytes, len(r.Events))
+			default:
 				what = fmt.Sprintf("its usage says %d tokens after %d output events", d.Cumulative, len(r.Events))
 			}
 			w.fail(record.BadBody, fmt.Sprintf("the server ignored the output limit: %s, %d tokens were asked for", what, r.AskedOutput))

@@ -369,13 +369,17 @@ func tokens(s, noun string) (float64, error) {
 func (d Dist) check() error { return ofTokens.check(d) }
 
 func (q *quantity) check(d Dist) error {
+	of, least := "numbers of "+q.noun, q.write(q.least)
+	if q.noun != "tokens" {
+		of = q.noun
+	}
 	for i, x := range []float64{d.A, d.B, d.Min, d.Max} {
 		unitless := i == 1 && (d.Kind == Gamma || d.Kind == Zipf)
 		switch {
 		case math.IsNaN(x) || math.IsInf(x, 0):
-			return fmt.Errorf("want finite numbers of %s", q.noun)
+			return fmt.Errorf("want finite %s", of)
 		case x < 0:
-			return fmt.Errorf("want numbers of %s of at least 0", q.noun)
+			return fmt.Errorf("want %s of at least 0", of)
 		case unitless && x > 100:
 			return fmt.Errorf("%s: want at most 100 for cv and s", d.Kind)
 		case !unitless && x > q.most:
@@ -383,10 +387,6 @@ func (q *quantity) check(d Dist) error {
 		}
 	}
 	whole := func(x float64) bool { return !q.whole || x == math.Trunc(x) }
-	of, least := "numbers of "+q.noun, q.write(q.least)
-	if q.noun != "tokens" {
-		of = q.noun
-	}
 	switch d.Kind {
 	case Fixed:
 		if d.A < q.least || !whole(d.A) {

@@ -138,6 +138,6 @@ func TestParseCountAndDelay(t *testing.T) {
 	delay("mix:1*1s|2*uniform:2s..3s", "mix:1*1s|2*uniform:2s..3s", "")
 	delay("20", "", "want a duration with a unit: write 20s")
 	delay("uniform:2..5", "", "uniform: low: want a duration with a unit: write 2s")
-	delay("-1s", "", "want numbers of durations of at least 0")
+	delay("-1s", "", "want durations of at least 0")
 	delay("zipf:s=1,max=4s", "", "zipf: it is of whole numbers, not of durations")
 }

@@ -328,7 +328,18 @@ func TestFit(t *testing.T) {
 	if err != nil || milli != 4000 || over < 11.99 || over > 12.01 {
 		t.Errorf("%d, %g, %v", milli, over, err)
 	}
-	for _, s := range [][]Sample{nil, {{100, 3}}, {{100, 3}, {100, 4}}, {{100, 30}, {200, 10}}} {
+	if milli, _, err := Fit([]Sample{{400, 412}, {800, 812}}); err != nil || milli != 1000 {
+		t.Errorf("a token for each byte: %d, %v", milli, err)
+	}
+	for _, s := range [][]Sample{
+		nil,
+		{{100, 3}},
+		{{100, 3}, {100, 4}},
+		{{100, 30}, {200, 10}},
+		{{100, 200}, {200, 500}},     // more tokens than bytes
+		{{1000, 1000}, {9000, 1001}}, // the prompts would be of gigabytes
+		{{1000, 900}, {1000, 20}, {8000, 3000}, {8000, 500}}, // drawn by lot
+	} {
 		if _, _, err := Fit(s); err == nil {
 			t.Errorf("%v fits", s)
 		}

@@ -2,6 +2,7 @@ package content
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"plimsoll/internal/message"
@@ -129,10 +130,14 @@ type Sample struct {
 	Bytes, Tokens int
 }
 
+// maxBytesPerToken is far from what any vocabulary makes of text: the greatest mean
+// that was measured is 5.5, and a server that only counts words comes to 8.
+const maxBytesPerToken = 64
+
 // Fit returns the calibration that the samples of one generator show: thousandths
 // of a byte per token, and the tokens that the server's chat template adds to
 // each request, by least squares of tokens on bytes. It needs samples of at least
-// two lengths.
+// two lengths, and refuses counts that no tokenizer can have made.
 func Fit(samples []Sample) (milli int, overhead float64, err error) {
 	var n, sx, sy, sxx, sxy float64
 	for _, s := range samples {
@@ -147,5 +152,14 @@ func Fit(samples []Sample) (milli int, overhead float64, err error) {
 	if slope <= 0 {
 		return 0, 0, fmt.Errorf("fit bytes per token: tokens do not grow with the text's length (%.4g per byte)", slope)
 	}
-	return int(1000/slope + 0.5), (sy - slope*sx) / n, nil
+	overhead = (sy - slope*sx) / n
+	if slope > 1.01 || slope < 1.0/maxBytesPerToken {
+		return 0, 0, fmt.Errorf("fit bytes per token: %.4g bytes a token cannot be: want 1 to %d", 1/slope, maxBytesPerToken)
+	}
+	for _, s := range samples {
+		if made := slope * float64(s.Bytes); math.Abs(float64(s.Tokens)-overhead-made) > made/4+8 {
+			return 0, 0, fmt.Errorf("fit bytes per token: the counts do not go by the texts' lengths: %d tokens of %d bytes, where the others make it %.0f", s.Tokens, s.Bytes, overhead+made)
+		}
+	}
+	return int(1000/slope + 0.5), overhead, nil
 }

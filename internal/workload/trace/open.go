@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -85,9 +86,44 @@ type source interface {
 // errSkip is what bad returns when the policy is to go on.
 var errSkip = errors.New("row left out")
 
+// writerLimit is how long a named pipe may be without a writer: the command that
+// fills it may have been started at the same time.
+const writerLimit = time.Second
+
+// openFile opens a file. Opened the usual way a named pipe that nothing writes to
+// would wait for ever.
+func openFile(path string) (*os.File, error) {
+	if st, err := os.Stat(path); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
+		return os.Open(path)
+	}
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result)
+	late := make(chan struct{})
+	go func() { // until something writes to it, or the program ends
+		f, err := os.Open(path)
+		select {
+		case opened <- result{f, err}:
+		case <-late:
+			if err == nil {
+				f.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.f, r.err
+	case <-time.After(writerLimit):
+		close(late)
+		return nil, fmt.Errorf("%s: nothing writes to this pipe: start what fills it first", path)
+	}
+}
+
 // Open opens a trace by its path. The caller closes it.
 func Open(path string, opts Options) (*Reader, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open trace: %w", err)
 	}
@@ -154,11 +190,11 @@ func newReader(in io.Reader, path string, opts Options) (*Reader, error) {
 		return nil, fmt.Errorf("read trace %s: the file is empty", path)
 	}
 	for magic, what := range map[string]string{
-		"PAR1": "a Parquet file, which is only read by its name", "ARROW1": "an Arrow file", "\x28\xb5\x2f\xfd": "compressed with zstd", "\x89HDF": "an HDF5 file", "PK\x03\x04": "a zip archive",
+		"PAR1": "a Parquet file, which is only read by its name", "ARROW1": "an Arrow file", "\x28\xb5\x2f\xfd": "compressed with zstd", "\x89HDF": "an HDF5 file", "PK\x03\x04": "a zip archive", "\xff\xfe": "UTF-16", "\xfe\xff": "UTF-16",
 		"version https://git-lfs": "a Git LFS pointer, not the file itself",
 	} {
 		if bytes.HasPrefix(head, []byte(magic)) {
-			return nil, fmt.Errorf("read trace %s: it is %s; want text (CSV, JSON lines or JSON), as it is or compressed with gzip", path, what)
+			return nil, fmt.Errorf("read trace %s: it is %s; want text in UTF-8 (CSV, JSON lines or JSON), as it is or compressed with gzip", path, what)
 		}
 	}
 	look := newSniff(head, whole, path)

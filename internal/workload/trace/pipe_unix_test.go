@@ -1,0 +1,43 @@
+//go:build unix
+
+package trace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A named pipe is read like a file; one that nothing writes to is an error.
+func TestNamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := Load(path, Options{}, Selection{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "nothing writes to this pipe") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for ever")
+	}
+	go func() {
+		done <- os.WriteFile(path, []byte(`{"timestamp": 0, "input_length": 5, "output_length": 2}`+"\n"), 0o600)
+	}()
+	tr, err := Load(path, Options{}, Selection{})
+	if err != nil || len(tr.Records) != 1 {
+		t.Errorf("%v, %v", tr, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
