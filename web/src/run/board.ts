@@ -16,8 +16,13 @@ export type Change = 'shape' | 'head' | 'view' | 'data' | 'cursor'
 export interface Painter {
   /** False while it is out of sight; then it is not called. */
   visible: boolean
+  /** True of what costs time: the lanes. Those that one frame has no time for wait for the next. */
+  heavy?: boolean
   paint(what: ReadonlySet<Change>): void
 }
+
+/** How long the lanes may take of one frame, in ms; one at least is painted. */
+const frameTime = 8
 
 /** How far a window reaches beyond what is shown, so that moving it shows no hole at once. */
 const margin = 0.75
@@ -67,6 +72,8 @@ export class Board {
   #listeners = new Set<() => void>()
   #followers = new Set<() => void>()
   #dirty = new Set<Change>()
+  /** Lanes that wait for a frame, and what has changed for each since it was painted. */
+  #waiting = new Map<Painter, Set<Change>>()
   #frame = 0
   #timers = new Map<string, number>()
   #abort = new AbortController()
@@ -106,7 +113,7 @@ export class Board {
 
   addPainter(p: Painter): () => void {
     this.#painters.add(p)
-    return () => this.#painters.delete(p)
+    return () => { this.#painters.delete(p); this.#waiting.delete(p) }
   }
   onShape(f: () => void): () => void {
     this.#listeners.add(f)
@@ -119,15 +126,29 @@ export class Board {
   }
   changed(...what: Change[]) {
     for (const w of what) this.#dirty.add(w)
-    if (this.#frame) return
-    this.#frame = requestAnimationFrame(() => {
-      this.#frame = 0
-      const dirty = this.#dirty
-      this.#dirty = new Set()
-      if (dirty.has('shape')) for (const f of this.#listeners) f()
-      if (dirty.has('shape') || dirty.has('head')) for (const f of this.#followers) f()
-      for (const p of this.#painters) if (p.visible) p.paint(dirty)
-    })
+    this.#frame ||= requestAnimationFrame(() => this.#paint())
+  }
+  #paint() {
+    this.#frame = 0
+    const dirty = this.#dirty
+    this.#dirty = new Set()
+    if (dirty.has('shape')) for (const f of this.#listeners) f()
+    if (dirty.has('shape') || dirty.has('head')) for (const f of this.#followers) f()
+    for (const p of this.#painters) {
+      if (!p.visible) continue
+      if (!p.heavy) { if (dirty.size > 0) p.paint(dirty); continue }
+      const wait = this.#waiting.get(p)
+      if (wait) for (const w of dirty) wait.add(w)
+      else if (dirty.size > 0) this.#waiting.set(p, new Set(dirty))
+    }
+    // Those that have waited longest come first.
+    const end = performance.now() + frameTime
+    for (const [p, what] of this.#waiting) {
+      this.#waiting.delete(p)
+      if (p.visible) p.paint(what)
+      if (performance.now() > end) break
+    }
+    if (this.#waiting.size > 0) this.#frame ||= requestAnimationFrame(() => this.#paint())
   }
   #later(name: string, ms: number, f: () => void) {
     clearTimeout(this.#timers.get(name))

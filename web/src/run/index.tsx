@@ -2,7 +2,7 @@
 // state; the same view shows a live run, a finished one, and an offline report.
 
 import type { ComponentType } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
 import type { PageProps } from '../app'
 import { count, elapsed, plain } from '../format'
@@ -172,7 +172,16 @@ function Results({ doc }: { doc: RunDoc }) {
 function Explorer({ board }: { board: Board }) {
   const [Part, set] = useState<{ view: ComponentType<RequestsProps> } | null>(null)
   const [tick, setTick] = useState(board.tick)
-  useEffect(() => board.onHead(() => setTick(board.tick)), [board])
+  const root = useRef<HTMLElement>(null)
+  // What nobody sees is not read anew: a live run's requests are many.
+  useEffect(() => {
+    let seen = false
+    const follow = () => { if (seen || !board.live) setTick(board.tick) }
+    const o = new IntersectionObserver((entries) => { seen = entries[entries.length - 1]?.isIntersecting ?? false; follow() })
+    if (root.current) o.observe(root.current)
+    const off = board.onHead(follow)
+    return () => { o.disconnect(); off() }
+  }, [board, Part])
   const { query } = usePlace()
   useEffect(() => {
     let here = true
@@ -185,7 +194,7 @@ function Explorer({ board }: { board: Board }) {
   const s = board.selection ?? { from: board.bounds.from, to: end }
   const n = query.get('n')
   return (
-    <section class="run-requests" aria-label={t('requests')}>
+    <section class="run-requests" ref={root} aria-label={t('requests')}>
       <Part.view
         source={board.source} doc={board.doc} from={s.from} to={s.to} live={board.live} tick={tick}
         filter={query.get('q') ?? ''} onFilter={(q) => setQuery({ q: q || null })}

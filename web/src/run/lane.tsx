@@ -6,7 +6,7 @@ import type { HeatGrid, Ms } from '../api'
 import { duration, elapsed, type Figure, figure, plain } from '../format'
 import { onTheme } from '../theme'
 import { type Board, type Change, envelopeKey } from './board'
-import { bandKey, indices, lastKnown, summary } from './frame'
+import { bandKey, type Frame, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
 import { deviceName, type Lane, shortNames } from './lanes'
 import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
@@ -123,8 +123,13 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
         }
         if (note.current) note.current.textContent = ok || !board.base ? '' : t('nothingIn')
       }
+      // Panning alone changes no value: they are at the cursor or of the range.
+      const frame = board.frame()
+      if (redraw && !what.has('data') && !what.has('shape') && !what.has('cursor') && frame === valued) return
+      valued = frame
       values()
     }
+    let valued: Frame | null = null
     const values = () => {
       const at = label.current
       if (!at) return
@@ -137,7 +142,7 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
         if (unit.textContent !== v.unit) unit.textContent = v.unit
       }
     }
-    const painter = { visible: false, paint: (what: ReadonlySet<Change>) => draw.current(what) }
+    const painter = { visible: false, heavy: true, paint: (what: ReadonlySet<Change>) => draw.current(what) }
     const remove = board.addPainter(painter)
     const seen = new IntersectionObserver((entries) => {
       painter.visible = entries[entries.length - 1]?.isIntersecting ?? false

@@ -38,12 +38,40 @@ interface Drawing { data: (N[] | number[])[]; series: uPlot.Series[]; bands: uPl
 function alone(u: uPlot, si: number): number[] | null {
   const d = u.data[si] as N[]
   const out: number[] = []
-  for (let i = 0; i < d.length; i++) {
+  const [from, to] = u.series[0]?.idxs ?? [0, d.length - 1]
+  for (let i = from; i <= to; i++) {
     if (d[i] != null && (i === 0 || d[i - 1] == null) && (i === d.length - 1 || d[i + 1] == null)) out.push(i)
   }
   return out
 }
 const dots = (color: string): uPlot.Series.Points => ({ show: true, size: 3, width: 0, stroke: color, fill: color, filter: alone as never })
+
+/**
+ * Highest values as one path of small squares, at most one for each pixel across: a long run has
+ * more seconds than the screen has pixels, and an arc for each of them costs more than all lines.
+ */
+function marks(u: uPlot, si: number, from: number, to: number): uPlot.Series.Paths {
+  const fill = new Path2D()
+  const x = u.data[0] as number[]
+  const y = u.data[si] as N[]
+  const side = Math.round(2 * (devicePixelRatio || 1))
+  let column = NaN
+  let top = Infinity
+  const put = () => { if (top < Infinity) fill.rect(column - side / 2, top - side / 2, side, side) }
+  for (let i = from; i <= to; i++) {
+    const v = y[i]
+    if (v === null || v === undefined) continue
+    const at = Math.round(u.valToPos(x[i] as number, 'x', true))
+    const down = u.valToPos(v, 'y', true)
+    if (at !== column) {
+      put()
+      column = at
+      top = down
+    } else top = Math.min(top, down)
+  }
+  put()
+  return { fill, stroke: null, clip: null, flags: 1 } as unknown as uPlot.Series.Paths
+}
 
 const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uPlot.Series => ({ stroke: color, width, points: dots(color), ...more })
 /** The edge of a fill, not seen itself. */
@@ -121,7 +149,7 @@ function bandDrawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]
     }
     if (main && !toggles.off.has('p99')) {
       d.data.push(b.p99)
-      d.series.push({ paths: () => null, points: { show: true, size: 2.5, width: 0, stroke: color, fill: alpha(color, 0.75) } })
+      d.series.push({ paths: marks, width: 0, stroke: 'transparent', fill: alpha(color, 0.75), points: { show: false } })
     }
   }
   if (!toggles.off.has('all')) add(f.bands.get(bandKey(lane.figure as string, '')), palette().accent, true)

@@ -156,9 +156,9 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
   const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step' && !(m.kind === 'note' && m.to !== null && m.to - m.t >= 0.9 * length(whole))).sort((a, b) => a.t - b.t)
   const phases = board.doc.phases
   const many = phases.filter((p) => p.name === 'steady').length > 1
-  useHand(board, [box, marks.length, phases], () => {
+  useHand(board, [box, marks.length, phases], (what) => {
     const el = host.current
-    if (!el || !box) return
+    if (!el || !box || !(what.has('view') || what.has('shape') || what.has('data'))) return
     const w = board.window
     const scale = box.width / length(w)
     let before = -Infinity
