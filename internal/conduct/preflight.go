@@ -103,6 +103,10 @@ func findModel(ctx context.Context, s *scenario.Scenario, access *Access, raw st
 	if len(models) == 0 || models[0].ID == "" {
 		return nil, &PreflightError{Kind: record.BadBody, Err: fmt.Errorf("%s: no list of models in the answer", at), Fix: "name the model with --model, or correct the URL"}
 	}
+	if err := scenario.CheckText("target.model", models[0].ID); err != nil {
+		// It is kept in the run's scenario, which could not be read again.
+		return nil, &PreflightError{Kind: record.BadBody, Err: fmt.Errorf("%s: the first model's name: %w", at, err), Fix: "name another with --model"}
+	}
 	s.Target.Model = models[0].ID
 	f := k.facts
 	f.Reachable, f.Header, f.Models = true, telling(p.header), models

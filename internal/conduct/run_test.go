@@ -215,6 +215,10 @@ func TestPreflight(t *testing.T) {
 		_, _ = w.Write([]byte(`{"data":[]}`))
 	}))
 	defer empty.Close()
+	red := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"data":[{"id":"a\u001b[31m"}]}`))
+	}))
+	defer red.Close()
 	refused := "http://127.0.0.1:1"
 	f := func(kind record.ErrorKind, want string, sets ...string) {
 		t.Helper()
@@ -235,6 +239,7 @@ func TestPreflight(t *testing.T) {
 	f(record.TLSError, "--ca", "target.url="+strings.Replace(empty.URL, "http:", "https:", 1), "target.model=m")
 	f(record.HTTPStatusError, "--model", "target.url="+secure.URL, "target.insecure=true")
 	f(record.BadBody, "--model", "target.url="+empty.URL)
+	f(record.BadBody, `without control characters, got "a\x1b[31m"`, "target.url="+red.URL)
 	f(record.DNSError, "name is not known", "target.url=http://no-such-host.invalid", "target.model=m")
 	f(record.ConnectRefused, "nothing listens there", "target.url=http://example.invalid", "target.model=m", "target.proxy="+refused)
 	f(record.HTTPStatusError, "VLLM_SERVER_DEV_MODE", "target.url="+secure.URL, "target.model=m", "target.insecure=true", "target.reset-prefix-cache=true")

@@ -102,6 +102,16 @@ func (v *validator) general() {
 	}
 }
 
+// CheckText says why s cannot be the text of the field at path of a scenario.
+func CheckText(path, s string) error {
+	v := validator{s: &Scenario{}}
+	v.text(path, s)
+	if len(v.errs) == 0 {
+		return nil
+	}
+	return v.errs
+}
+
 // text refuses control characters, which would break a terminal or a log.
 func (v *validator) text(path, s string) {
 	if strings.ContainsFunc(s, unicode.IsControl) {

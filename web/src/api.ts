@@ -248,7 +248,7 @@ export async function ask<T>(path: string, init: { method?: string; body?: unkno
   if (res.status === 204) return undefined as T
   let body: unknown = null
   try {
-    body = await res.json()
+    body = parse(await res.text())
   } catch (err) {
     if (init.signal?.aborted) throw err
     if (res.ok && res.status !== 202) throw new ApiError(res.status, 'the answer is not JSON')
@@ -256,6 +256,16 @@ export async function ask<T>(path: string, init: { method?: string; body?: unkno
   if (res.ok) return body as T
   const e = (body as { error?: { text?: string; field?: string; fix?: string } } | null)?.error
   throw new ApiError(res.status, e?.text ?? `${res.status} ${res.statusText}`, e?.field, e?.fix)
+}
+
+// Characters that turn the direction of the text after them, as they are or escaped; pairs
+// of backslashes first, so that none is taken for the start of an escape.
+const turning = /\\\\|[\u202a-\u202e\u2066-\u2069]|\\u(?:202[a-e]|206[6-9])/gi
+
+/** JSON of the server. What names and answers hold that would turn the text around it, and make
+ *  one name look like another, is written out. */
+export function parse(json: string): unknown {
+  return JSON.parse(json.replace(turning, (c) => (c === '\\\\' ? c : c.length > 1 ? `\\${c}` : `\\\\u${c.charCodeAt(0).toString(16)}`)))
 }
 
 const enc = encodeURIComponent
@@ -273,7 +283,7 @@ export const api = {
       method: 'POST', credentials: 'same-origin',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ scenario }),
     })
-    const body = (await res.json().catch(() => null)) as { id?: string; errors?: ScenarioError[]; error?: { text?: string; fix?: string } } | null
+    const body = (await res.text().then<unknown>(parse).catch(() => null)) as { id?: string; errors?: ScenarioError[]; error?: { text?: string; fix?: string } } | null
     if (res.ok && body?.id) return { id: body.id }
     if (body?.errors) throw new ScenarioRefused(body.errors)
     throw new ApiError(res.status, body?.error?.text ?? `${res.status} ${res.statusText}`, '', body?.error?.fix)
@@ -334,7 +344,7 @@ export class HttpSource implements Source {
       es = new EventSource(address(`/api/runs/${enc(this.id)}/events`, { after: last > 0 ? last : undefined }))
       es.onopen = () => { wait = 500; on({ type: 'link', open: true }) }
       es.addEventListener('snapshot', (e) => {
-        const snapshot = completeSnapshot(JSON.parse((e as MessageEvent<string>).data) as Snapshot)
+        const snapshot = completeSnapshot(parse((e as MessageEvent<string>).data) as Snapshot)
         last = snapshot.n
         on({ type: 'snapshot', snapshot })
       })

@@ -3,6 +3,7 @@
 
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { parse } from './api'
 import { firstLanguage, language, onLanguage, setLanguage, words } from './i18n'
 import { listen, useKeys } from './keys'
 import { type Bundle, BundleSource } from './pages/bundle'
@@ -20,12 +21,12 @@ const t = words(
 
 async function bundle(): Promise<Bundle> {
   const plain = document.getElementById('data')?.textContent
-  if (plain) return JSON.parse(plain) as Bundle
+  if (plain) return parse(plain) as Bundle
   const packed = document.getElementById('data-gz')?.textContent?.trim()
   if (!packed) throw new Error(t('empty'))
   const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0))
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
-  return JSON.parse(await new Response(stream).text()) as Bundle
+  return parse(await new Response(stream).text()) as Bundle
 }
 
 function Report({ source }: { source: BundleSource }) {
