@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -231,5 +233,29 @@ func TestWatchOfNoRun(t *testing.T) {
 	case <-cfg.Watch.Ended():
 		t.Error("it has ended")
 	default:
+	}
+}
+
+// TestDamagedTimeline: a timeline that is none any more is made again.
+func TestDamagedTimeline(t *testing.T) {
+	in := stats.Input{Steps: []stats.StepInput{{Users: 1, End: 1e9, Complete: true}}}
+	w, err := run.Create(t.TempDir(), run.Info{Name: "damaged", Start: time.Now(), Input: &in}, []byte("name: damaged\n"), run.Blocking())
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.Dir(), "timeline.parquet"), []byte("no timeline"), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := run.Open(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range Timeline(saved) {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package conduct
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 
 	"plimsoll/internal/align"
@@ -25,14 +24,16 @@ func Remake(saved *run.Run) (*stats.Summary, *run.Alignment, error) {
 }
 
 // Timeline returns the rows of a run's timeline: those on disk or, of a run whose
-// process was killed, what can be made of its records and samples now.
+// process was killed or whose file is no timeline any more, what can be made of its
+// records and samples now.
 func Timeline(saved *run.Run) iter.Seq2[[]run.TimelineRow, error] {
 	return func(yield func([]run.TimelineRow, error) bool) {
-		missing := false
+		missing, began := false, false
 		for rows, err := range saved.Timeline() {
-			if missing = errors.Is(err, fs.ErrNotExist); missing {
+			if missing = err != nil && !began; missing {
 				break
 			}
+			began = true
 			if !yield(rows, err) {
 				return
 			}

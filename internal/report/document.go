@@ -65,7 +65,9 @@ func rowOf(r *run.Run, summary *stats.Summary, s *scenario.Scenario) detail.RunR
 		Workloads: workloadNames(s), Tags: map[string]string{},
 	}
 	for k, v := range info.Tags {
-		row.Tags[k] = v
+		if len(k) <= maxRowName && len(v) <= maxRowName {
+			row.Tags[k] = v
+		}
 	}
 	if s != nil {
 		row.Model, row.Target, row.Load = s.Target.Model, strings.Join(s.Target.URL, ", "), DescribeLoad(&s.Load)
@@ -89,7 +91,7 @@ func rowOf(r *run.Run, summary *stats.Summary, s *scenario.Scenario) detail.RunR
 		figuresOf(&row, summary)
 	}
 	n, _ := r.Remarks() // most runs have none
-	row.Name, row.Note = cmp.Or(n.Name, row.Name), n.Note
+	row.Name, row.Note = Cut(cmp.Or(n.Name, row.Name), maxRowName), n.Note
 	for k, v := range n.Tags {
 		if v == nil {
 			delete(row.Tags, k)
@@ -128,10 +130,7 @@ func figuresOf(row *detail.RunRow, s *stats.Summary) {
 func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	info := r.Info()
 	saved := savedScenario(r)
-	summary, err := r.Summary()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return detail.RunDoc{}, err
-	}
+	summary, sumErr := r.Summary()
 	text, _ := r.Scenario() // a run without one can be looked at
 	from, to := s.Span()
 	out := detail.RunDoc{
@@ -158,9 +157,35 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 		out.SLO = append(out.SLO, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.String()})
 	}
 	noticed, _ := r.Marks() // only a run that was watched has them
-	out.Marks = marks(&info, &in, summary, out.Phases, noticed)
+	out.Marks = append(marks(&info, &in, summary, out.Phases, noticed), unread(r, s, summary, sumErr)...)
 	return out, nil
 }
+
+// unread says what of a run on disk is damaged, so that nobody takes what is left for
+// all of it.
+func unread(r *run.Run, s *detail.Store, summary *stats.Summary, sumErr error) []detail.Mark {
+	var out []detail.Mark
+	from, to := s.Span()
+	tell := func(format string, args ...any) {
+		end := detail.ToMs(to)
+		out = append(out, detail.Mark{T: detail.ToMs(from), To: &end, Kind: "note", Severity: "fail", Text: fmt.Sprintf(format, args...)})
+	}
+	if sumErr != nil && !errors.Is(sumErr, fs.ErrNotExist) {
+		tell("the figures are made again of the records, since the summary cannot be read: %v", sumErr)
+	}
+	notes := r.Notes()
+	for _, n := range notes[:min(len(notes), mostMarks)] {
+		tell("%s cannot be read: %s", n.Part, n.Text)
+	}
+	if summary != nil && len(notes) == 0 && int64(s.Len()) < summary.Requests.Scheduled {
+		tell("records of only %d of at least %d requests can be read", s.Len(), summary.Requests.Scheduled)
+	}
+	return out
+}
+
+// maxRowName bounds what is shown of a name or a tag. A scenario's are no
+// longer: one that is, is of a file that something else wrote.
+const maxRowName = 1000
 
 // workloadsOf are the workloads that were planned, and behind them those that came.
 func workloadsOf(plan, came []string) []string {

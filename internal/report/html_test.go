@@ -11,6 +11,8 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -333,6 +335,62 @@ func TestDocument(t *testing.T) {
 	if groups != "engine accelerator network host " {
 		t.Errorf("missing are %s", groups)
 	}
+}
+
+// TestDocumentOfDamage: what can be read of a damaged run is shown, and said not to be all.
+func TestDocumentOfDamage(t *testing.T) {
+	saved, _ := someRun(t, 40, strings.Repeat("long", 500))
+	f := func(want ...string) {
+		t.Helper()
+		again, err := run.Open(saved.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := detail.Open(again, func(func([]run.TimelineRow, error) bool) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		doc, err := report.Document(again, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, m := range doc.Marks {
+			if m.Severity == "fail" {
+				said += m.Text + "\n"
+			}
+		}
+		for _, w := range want {
+			if !strings.Contains(said, w) {
+				t.Errorf("marks say %q, want %q", said, w)
+			}
+		}
+		if len(want) == 0 && said != "" {
+			t.Errorf("of a whole run marks say %q", said)
+		}
+		if len(doc.Run.Name) > 1000 {
+			t.Errorf("a name of %d bytes", len(doc.Run.Name))
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(saved.Dir(), name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f()
+	write("summary.json", "")
+	f("the summary cannot be read")
+	write("summary.json", `{"schema": "plimsoll.summary/1", "requests": {"scheduled": 40}}`)
+	f()
+	parts, err := saved.Parts()
+	if err != nil || len(parts) == 0 {
+		t.Fatal(parts, err)
+	}
+	write("requests/"+parts[0].Name, "no part")
+	f("part-000001.parquet cannot be read: ")
+	f("records of only 0 of at least 40 requests can be read") // and when its details are made
 }
 
 func TestPhases(t *testing.T) {
