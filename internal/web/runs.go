@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/report"
@@ -349,6 +350,9 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 	if s.watchOf(id) != nil {
 		return &Problem{Status: http.StatusConflict, Text: "the run is still under way", Fix: "stop it first"}
 	}
+	if s.written(id) {
+		return &Problem{Status: http.StatusConflict, Text: "another process seems to be carrying out the run", Fix: fmt.Sprintf("stop it; of one that was killed, wait %v", killedTime)}
+	}
 	s.stores.forget(id)
 	// RemoveAll follows no link, neither out of the folder nor within.
 	if err := s.root.RemoveAll(id); err != nil {
@@ -356,4 +360,23 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// killedTime is how long a run must not have been written, which by its run.json is not
+// at its end, to be taken for one whose process was killed. Parts are written every few
+// seconds.
+const killedTime = time.Minute
+
+// written says whether a run that is not at its end was written lately.
+func (s *Server) written(id string) bool {
+	saved, err := s.openRun(id)
+	if err != nil || saved.Info().State != run.Running {
+		return false
+	}
+	for _, name := range []string{"run.json", "requests", "telemetry"} {
+		if fi, err := s.root.Lstat(id + "/" + name); err == nil && time.Since(fi.ModTime()) < killedTime {
+			return true
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/detail"
@@ -160,6 +161,30 @@ func TestRuns(t *testing.T) {
 	}
 	if status, _, _ := call(t, s, "GET", "/api/runs/"+a, ""); status != http.StatusNotFound {
 		t.Errorf("GET of a deleted run: %d", status)
+	}
+}
+
+// TestDeleteOfAnother: a run that another process carries out is not deleted, one whose process was
+// killed is.
+func TestDeleteOfAnother(t *testing.T) {
+	s := newServer(t, nil)
+	w, err := run.Create(s.cfg.Root, run.Info{Name: "other", Start: time.Now()}, []byte("name: other\n"), run.Blocking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	id := filepath.Base(w.Dir())
+	if status, _, body := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusConflict || !strings.Contains(string(body), "another process") {
+		t.Errorf("DELETE of a run that is written: %d %s", status, body)
+	}
+	long := time.Now().Add(-2 * killedTime)
+	for _, name := range []string{"run.json", "requests", "telemetry"} {
+		if err := os.Chtimes(filepath.Join(w.Dir(), name), long, long); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if status, _, body := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusNoContent {
+		t.Errorf("DELETE of a run that nobody writes: %d %s", status, body)
 	}
 }
 
