@@ -275,6 +275,13 @@ func (a *app) printPlan(p *conduct.Plan) error {
 		}
 		line(name, u)
 	}
+	for i, u := range p.Searches {
+		name := ""
+		if i == 0 {
+			name = "searches"
+		}
+		line(name, u)
+	}
 	for i, text := range describeReading(p) {
 		name := ""
 		if i == 0 {

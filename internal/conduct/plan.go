@@ -24,7 +24,9 @@ type Plan struct {
 	// Fields are all fields of the scenario with where their values come from.
 	Fields []PlanField `json:"fields"`
 	// Endpoints are the URLs that requests would go to, without queries.
-	Endpoints []string   `json:"endpoints"`
+	Endpoints []string `json:"endpoints"`
+	// Searches are the URLs that workloads ask before their turns, likewise.
+	Searches  []string   `json:"searches,omitempty"`
 	Steps     []PlanStep `json:"steps"`
 	// Replay is the trace or data set that is replayed, nil for none.
 	Replay *run.Replay `json:"replay,omitempty"`
@@ -127,6 +129,9 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	}
 	if err := serviceLevels(new(stats.Input), s, src); err != nil {
 		return nil, err
+	}
+	for _, u := range src.searches {
+		p.Searches = append(p.Searches, shown(u))
 	}
 	p.Replay = users.planned()
 	if s.Users.Lengths == scenario.LengthsExact && s.Target.Tokenizer == "" {

@@ -235,7 +235,8 @@ type sources struct {
 	dir      string                       // as Config.Dir
 	done     <-chan struct{}              // ends the reading of traces
 	files    *content.Files
-	folder   string // of files
+	folder   string   // of files
+	searches []string // URLs that the workloads read so far search at
 }
 
 func (s *sources) path(name string) string {

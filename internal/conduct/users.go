@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"plimsoll/internal/load"
 	"plimsoll/internal/message"
@@ -109,10 +110,20 @@ func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter 
 
 // openWorkload returns a workload of the library, or of a file, with settings.
 func openWorkload(name string, src *sources, settings ...scenario.Setting) (*workload.File, error) {
+	var f *workload.File
+	var err error
 	if src.readFile == nil || !workload.IsFile(name) {
-		return workload.Lookup(name, settings...)
+		f, err = workload.Lookup(name, settings...)
+	} else {
+		f, err = workload.Open(name, src.readFile, func(generator string) error { return src.check(generator, filepath.Dir(name)) }, settings...)
 	}
-	return workload.Open(name, src.readFile, func(generator string) error { return src.check(generator, filepath.Dir(name)) }, settings...)
+	if err != nil {
+		return nil, err
+	}
+	if q := f.Retrieval; q != nil && q.URL != "" && !slices.Contains(src.searches, q.URL) {
+		src.searches = append(src.searches, q.URL)
+	}
+	return f, nil
 }
 
 // serviceLevels adds the limits of a scenario and of its workloads.

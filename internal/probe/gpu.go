@@ -161,10 +161,13 @@ func decodeEnough(d *data, last int) bool {
 func fitDecode(d *data, out *run.Probe) {
 	var rungs []batch
 	top := batch{}
-	crowded := 0
+	crowded, cut := 0, 0
 	for i := range d.steps {
 		b := batchOf(&d.steps[i])
 		if len(b.tpot) == 0 {
+			if cut == 0 && len(d.steps[i].requests) > 0 {
+				cut = b.users
+			}
 			continue
 		}
 		point(out, "tpot", float64(b.users), median(slices.Clone(b.tpot)), len(b.tpot))
@@ -190,6 +193,8 @@ func fitDecode(d *data, out *run.Probe) {
 	switch most := float64(rungs[len(rungs)-1].users); {
 	case len(rungs) < 4:
 		result(out, "knee", unknown, "users", false, "Four rungs are needed, without any in which users waited for one another; there are %d.", len(rungs))
+	case !(knee.value <= most) && cut > 0:
+		result(out, "knee", unknown, "users", false, "Not known: up to %s users more of them bring more tokens almost in proportion, and of %d users nobody was answered to the end: a longer --drain gives them the time.", count(most), cut)
 	case !(knee.value <= most):
 		result(out, "knee", unknown, "users", false, "Not reached: up to %s users more of them bring more tokens almost in proportion. Memory bandwidth is the limit, not arithmetic.", count(most))
 	default:

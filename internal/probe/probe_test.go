@@ -172,6 +172,43 @@ func wellFormed(t *testing.T, p *run.Probe) {
 
 // Nothing that a run can come to stops a fit: no request, none that ended well, one
 // each, and steps that were never begun.
+// A ladder that ends at a rung without an answer has not shown what limits the server.
+func TestKneeOfARungThatWasCut(t *testing.T) {
+	s := scene(t, "gpu-hbm/decode-ladder")
+	f := func(answered int, want string) {
+		t.Helper()
+		p, err := fit(s, func(yield func(*record.Request) bool) {
+			for i := range s.Load.Steps[:answered+1] {
+				for k := range s.Load.Steps[i].Users {
+					var r record.Request
+					r.Reset()
+					r.Step, r.Phase, r.Status, r.User = uint32(i), record.Steady, record.OK, uint32(k)
+					r.Scheduled, r.Output = int64(i)*10e9, 101
+					r.Start, r.End = r.Scheduled, r.Scheduled+5e9
+					r.Streamed, r.FirstToken, r.LastToken = true, r.Start+1e8, r.Start+11e8
+					r.StreamedTokens, r.Events = 101, []record.Event{{At: r.FirstToken}, {At: r.LastToken}}
+					if i == answered {
+						r.Status, r.LastToken = record.Incomplete, record.Unset
+					}
+					if !yield(&r) {
+						return
+					}
+				}
+			}
+		}, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range p.Fits {
+			if x.Name == "knee" && (x.Value != nil || x.OK || !strings.HasPrefix(x.Text, want)) {
+				t.Errorf("knee %+v, want %q", x, want)
+			}
+		}
+	}
+	f(7, "Not known: up to 64 users more of them bring more tokens almost in proportion, and of 128 users nobody was answered")
+	f(2, "Four rungs are needed")
+}
+
 func TestFitsOfNearlyNothing(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		s := scene(t, name)

@@ -301,6 +301,9 @@ func (t *text) failures() {
 			}
 		}
 		lines = append(lines, strings.Join(each, ", "))
+		if q.SearchFailed > 0 {
+			lines = append(lines, Count(q.SearchFailed)+" of them of the search before the request, which was not sent")
+		}
 	}
 	if q.Cancelled+q.Incomplete > 0 {
 		lines = append(lines, fmt.Sprintf("cancelled %s, incomplete %s", Count(q.Cancelled), Count(q.Incomplete)))

@@ -299,6 +299,9 @@ func (c *Collector) count(r *record.Request, t Timeline, tokens int, g *group, s
 		g.req.OK++
 	case record.Failed:
 		g.req.Error++
+		if searchFailed(r) {
+			g.req.SearchFailed++
+		}
 		g.byError[min(int(r.Error), len(g.byError)-1)]++
 	case record.Cancelled:
 		g.req.Cancelled++
@@ -314,7 +317,7 @@ func (c *Collector) count(r *record.Request, t Timeline, tokens int, g *group, s
 		}
 	}
 	end := c.in.Steps[step].End
-	if r.Start == record.Unset || r.Start >= end+lateAfter {
+	if (r.Start == record.Unset && !searchFailed(r)) || r.Start >= end+lateAfter {
 		g.late++
 		if r.Start == record.Unset && (r.CapWait > 0 || c.in.MaxInFlight > 0) ||
 			r.Start != record.Unset && r.Start-r.CapWait < end+lateAfter {

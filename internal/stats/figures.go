@@ -61,6 +61,7 @@ func (m *group) merge(g *group, at int) {
 	m.req.Error += g.req.Error
 	m.req.Cancelled += g.req.Cancelled
 	m.req.Incomplete += g.req.Incomplete
+	m.req.SearchFailed += g.req.SearchFailed
 	for i := range g.byError {
 		m.byError[i] += g.byError[i]
 	}

@@ -38,6 +38,12 @@ func TTFTWithRetrieval(r *record.Request) (int64, bool) {
 	return t + v, true
 }
 
+// searchFailed says that the search before a request failed, so that the request was
+// not sent, and not because the client could not.
+func searchFailed(r *record.Request) bool {
+	return r.Status == record.Failed && r.Start == record.Unset && r.RetrievalEnd != record.Unset && r.Error != record.ClientResource
+}
+
 // MediaTokens is what the server counted for the images and sounds of a prompt: all
 // of it but the text, for want of anything better, so that a chat template is in it.
 // It is not known where the server counted no prompt, where there were none, or where

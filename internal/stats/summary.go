@@ -125,6 +125,9 @@ type Requests struct {
 	Cancelled  int64            `json:"cancelled"`
 	Incomplete int64            `json:"incomplete"`
 	ByError    map[string]int64 `json:"by_error"`
+	// SearchFailed counts the errors of searches before requests, which were then not
+	// sent; they are among those by kind, too.
+	SearchFailed int64 `json:"search_failed,omitempty"`
 }
 
 // Tokens has the token counts of the requests scheduled in the window, and

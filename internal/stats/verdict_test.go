@@ -102,6 +102,17 @@ func TestVerdict(t *testing.T) {
 		})
 	}, Valid, "achieved_rate")
 	f("a failure", func(_ *Input, rs []*record.Request) { rs[0].Status, rs[0].Error = record.Failed, record.Overloaded }, Valid, "failures")
+	// A search that failed is no lateness of the client; a place that was not to be had is.
+	f("failed searches", func(_ *Input, rs []*record.Request) {
+		each(rs[:20], func(r *record.Request) {
+			*r = record.Request{Phase: record.Steady, Scheduled: r.Scheduled, Start: record.Unset, Status: record.Failed, Error: record.ConnectRefused, RetrievalStart: r.Scheduled, RetrievalEnd: r.Scheduled}
+		})
+	}, Valid, "failures")
+	f("no place after searches", func(_ *Input, rs []*record.Request) {
+		each(rs[:20], func(r *record.Request) {
+			*r = record.Request{Phase: record.Steady, Scheduled: r.Scheduled, Start: record.Unset, Status: record.Failed, Error: record.ClientResource, RetrievalStart: r.Scheduled, RetrievalEnd: r.Scheduled}
+		})
+	}, ClientBound, "failures achieved_rate")
 	f("a short window", func(in *Input, rs []*record.Request) {
 		in.Steps[0].Complete = false
 		rs[0].Status, rs[0].Error = record.Failed, record.Overloaded
