@@ -49,9 +49,9 @@ var testSupport = []string{"memconn", "play"}
 // doors are the modules that the rooms may use, each with the rooms that may:
 // what is behind one door can be replaced, and is audited, in one place.
 var doors = map[string][]string{
-	"github.com/alecthomas/kong":       {"cli"},
-	"github.com/goccy/go-yaml":         {"strictyaml"},
-	"github.com/google/jsonschema-go":  {"scenario", "stats"},
+	"github.com/alecthomas/kong":      {"cli"},
+	"github.com/goccy/go-yaml":        {"strictyaml"},
+	"github.com/google/jsonschema-go": {"scenario", "stats"},
 	// What is kept, and traces that come so.
 	"github.com/parquet-go/parquet-go": {"run", "workload"},
 	// Only its parser of exposition pages, with the labels that it needs.
@@ -59,6 +59,9 @@ var doors = map[string][]string{
 	"github.com/klauspost/compress":    {"run", "stream"},
 	"golang.org/x/sys":                 {"clock", "stream", "twin", "run", "conduct"},
 	"golang.org/x/sync":                {"load", "conduct", "twin"},
+	// Texts of PDFs, by PDFium as WebAssembly.
+	"github.com/klippa-app/go-pdfium": {"workload"},
+	"github.com/tetratelabs/wazero":   {"workload"},
 	// Regular expressions of tokenizers that have no splitter of their own, and
 	// normalization forms.
 	"github.com/dlclark/regexp2/v2": {"tokenizer"},

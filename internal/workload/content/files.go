@@ -60,7 +60,8 @@ func (f *Files) Close() error { return f.root.Close() }
 // for, once. Documents are .txt and .md as they are, .csv with its header before
 // each window, .json and .jsonl: the text of an array's or a line's strings, or
 // of the fields text, content or body of its objects, and otherwise the JSON
-// itself.
+// itself; .pdf: the text of its pages, for which a second of processor time is the
+// least.
 func (f *Files) Load(pattern string) error {
 	if f.find(pattern) != nil {
 		return nil
@@ -102,24 +103,50 @@ func (f *Files) read(pattern string) (*fileSet, error) {
 		}
 		slices.Sort(names)
 	}
-	set := new(fileSet)
-	total := 0
-	for _, name := range names {
+	files := make([][]byte, len(names))
+	total, pdfs, inPDFs := 0, 0, 0
+	for i, name := range names {
 		b, err := f.one(name)
 		if err != nil {
 			return nil, err
 		}
-		if total += len(b); total > MaxFilesBytes {
+		if files[i], total = b, total+len(b); total > MaxFilesBytes {
 			return nil, fmt.Errorf("more than %d MiB in all", MaxFilesBytes>>20)
 		}
-		docs, err := documents(name, b)
+		if isPDF(name) {
+			pdfs++
+			inPDFs += len(b)
+		}
+	}
+	var reader *pdfReader
+	if pdfs > 0 {
+		var err error
+		if reader, err = newPDFReader(inPDFs >= pdfCompile, pdfPatience); err != nil {
+			return nil, err
+		}
+		defer reader.Close()
+	}
+	set := new(fileSet)
+	for i, name := range names {
+		var docs []text
+		var err error
+		if isPDF(name) {
+			var body []byte
+			body, err = reader.text(files[i])
+			docs = []text{{body: body}}
+		} else {
+			docs, err = documents(name, files[i])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		set.docs = append(set.docs, docs...)
-	}
-	for i := range set.docs {
-		set.total += len(set.docs[i].body)
+		files[i] = nil
+		for _, d := range docs {
+			set.total += len(d.body)
+		}
+		if set.docs = append(set.docs, docs...); set.total > MaxFilesBytes {
+			return nil, fmt.Errorf("more than %d MiB of text in all", MaxFilesBytes>>20)
+		}
 	}
 	if set.total < fewestBytes {
 		return nil, fmt.Errorf("only %d bytes of text, want at least %d", set.total, fewestBytes)
@@ -161,12 +188,12 @@ type text struct {
 	head, body []byte
 }
 
-// documents takes the texts out of a file.
+// documents takes the texts out of a file that is no PDF.
 func documents(name string, b []byte) ([]text, error) {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
-		return nil, errors.New("not UTF-8 text; convert it first (a PDF with pdftotext, other encodings with iconv)")
+		return nil, errors.New("not UTF-8 text; convert it first (such as with iconv)")
 	}
 	switch ext := strings.ToLower(path.Ext(name)); ext {
 	case ".txt", ".md", ".markdown", ".text":
@@ -175,12 +202,12 @@ func documents(name string, b []byte) ([]text, error) {
 		return table(b)
 	case ".json", ".jsonl":
 		return jsonTexts(b)
-	case ".pdf":
-		return nil, errors.New("PDF is not read; convert it with pdftotext")
 	default:
-		return nil, fmt.Errorf("unknown kind %q, want .txt, .md, .csv, .json or .jsonl", ext)
+		return nil, fmt.Errorf("unknown kind %q, want .txt, .md, .csv, .json, .jsonl or .pdf", ext)
 	}
 }
+
+func isPDF(name string) bool { return strings.EqualFold(path.Ext(name), ".pdf") }
 
 // table checks a CSV file and parts its header from its rows.
 func table(b []byte) ([]text, error) {

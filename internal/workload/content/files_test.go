@@ -39,6 +39,10 @@ func TestFiles(t *testing.T) {
 	write("latin.txt", "caf\xe9 "+long.String())
 	write("zero.txt", "\x00"+long.String())
 	write("x.pdf", "%PDF-1.4 "+long.String())
+	write("empty.pdf", "")
+	if !raceEnabled {
+		write("docs/p.PDF", string(pdfFile(t, false, long.String())))
+	}
 	write("x.exe", long.String())
 	write("bad.json", `[{"text": `)
 	write("bad.csv", "a,b\n1,2,3\n")
@@ -61,7 +65,7 @@ func TestFiles(t *testing.T) {
 	defer f.Close()
 	r := &Renderer{Files: f}
 
-	for _, good := range []string{"a.txt", "docs/*.md", "t.csv", "d.jsonl", "list.json"} {
+	for _, good := range []string{"a.txt", "docs/*.md", "docs/*", "t.csv", "d.jsonl", "list.json"} {
 		if err := r.Check("file:" + good); err != nil {
 			t.Error(err)
 			continue
@@ -98,13 +102,18 @@ func TestFiles(t *testing.T) {
 		"short.txt":     "only 9 bytes",
 		"latin.txt":     "not UTF-8",
 		"zero.txt":      "not UTF-8",
-		"x.pdf":         "pdftotext",
+		"x.pdf":         "x.pdf: PDF: ",
+		"empty.pdf":     "empty.pdf: PDF: ",
 		"x.exe":         `unknown kind ".exe"`,
 		"bad.json":      "JSON at byte",
 		"bad.csv":       "wrong number of fields",
 	}
 	if runtime.GOOS == "linux" {
 		bad["pipe.txt"] = "not a regular file"
+	}
+	if raceEnabled {
+		delete(bad, "x.pdf")
+		delete(bad, "empty.pdf")
 	}
 	for name, want := range bad {
 		if err := r.Check("file:" + name); err == nil || !strings.Contains(err.Error(), want) {
