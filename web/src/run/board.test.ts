@@ -44,3 +44,11 @@ test('a view that was opened before there was any series draws what comes', asyn
   on(snapshot(2, { cells: [[7, 1000, 4]] }))
   expect(board.frame()?.series.get(7)?.mean).toEqual([3, 4])
 })
+
+test('an instant is no range', () => {
+  const { board } = live()
+  board.select({ from: 200, to: 900 })
+  expect(board.selection).toEqual({ from: 200, to: 900 })
+  board.select({ from: 1e9, to: 1e9 })
+  expect(board.selection).toBeNull()
+})

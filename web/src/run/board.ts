@@ -187,7 +187,9 @@ export class Board {
 
   select(s: Span | null, final = true) {
     const b = this.bounds
-    this.selection = s && { from: Math.max(s.from, b.from), to: Math.min(Math.max(s.to, s.from + 1), b.to) }
+    this.selection = s && { from: Math.max(s.from, b.from), to: Math.min(s.to, b.to) }
+    // An instant is no range: there are no figures of it, and no link could say it.
+    if (final && this.selection && length(this.selection) < 1) this.selection = null
     this.changed('view', 'cursor')
     if (!final) return
     this.changed('shape')

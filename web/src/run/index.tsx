@@ -217,7 +217,7 @@ function useBoardKeys(board: Board, openLanes: () => void, toggleMarks: () => vo
   const click = (selector: string) => laneElement(board.current)?.querySelector<HTMLElement>(selector)?.click()
   const cursor = (by: number) => {
     const w = board.window
-    const next = (board.cursor ?? w.to) + by * Math.max(length(w) / 200, 100)
+    const next = (board.cursor ?? (by > 0 ? w.from : w.to)) + by * Math.max(length(w) / 200, 100)
     const to = Math.min(Math.max(next, w.from), w.to)
     if (anchor.at !== null) board.select({ from: Math.min(anchor.at, to), to: Math.max(anchor.at, to) }, false)
     board.point(to)

@@ -226,20 +226,23 @@ function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof ax
   }
   g.globalAlpha = 1
   if (p.limit !== null) {
-    const y = Math.round(a.y.px(p.limit.at)) + 0.5
+    // As in the lanes; one that lies outside of what is shown is told of, and not drawn at the edge.
+    const beyond = p.limit.at > a.y.hi ? ' \u2191' : p.limit.at < a.y.lo ? ' \u2193' : ''
+    const y = beyond === '' ? Math.round(a.y.px(p.limit.at)) + 0.5 : p.limit.at > a.y.hi ? f.top + 16 : f.bottom - 2
+    const text = p.limit.text + beyond
     g.lineWidth = 1
-    g.strokeStyle = colour.fail
+    g.strokeStyle = colour.muted
     g.setLineDash([5, 4])
-    line(g, f.left, y, f.right, y)
+    if (beyond === '') line(g, f.left, y, f.right, y)
     g.setLineDash([])
-    g.fillStyle = colour.fail
+    g.fillStyle = colour.muted
     g.textAlign = 'right'
     g.textBaseline = 'bottom'
     g.strokeStyle = colour.background
     g.lineWidth = 4
     g.lineJoin = 'round'
-    g.strokeText(p.limit.text, f.right - 4, y - 2)
-    g.fillText(p.limit.text, f.right - 4, y - 2)
+    g.strokeText(text, f.right - 4, y - 2)
+    g.fillText(text, f.right - 4, y - 2)
   }
   g.restore()
 }
