@@ -508,3 +508,33 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestWorkloadsBeginWhereTheRunDoes: those that are planned have their requests in flight from
+// the first second on, which is none until they start.
+func TestWorkloadsBeginWhereTheRunDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(r *Run) { r.Workloads = []string{"early", "late"} })
+		r := s.w.Reader(0)
+		time.Sleep(3500 * time.Millisecond)
+		s.w.End(nil, nil)
+		at := map[string][]float64{}
+		names := map[int]string{}
+		for _, snapshot := range read(t, r) {
+			for _, x := range snapshot.Added {
+				if x.Signal == signal.ClientInFlight.String() && x.Workload != "" {
+					names[int(x.ID)] = x.Workload
+				}
+			}
+			for _, c := range snapshot.Cells {
+				if name := names[int(c.Series)]; name != "" && c.T < 3000 {
+					at[name] = append(at[name], c.Value)
+				}
+			}
+		}
+		for _, name := range []string{"early", "late"} {
+			if !slices.Equal(at[name], []float64{0, 0, 0}) {
+				t.Errorf("requests in flight of %s are %v, want none in each of three seconds", name, at[name])
+			}
+		}
+	})
+}

@@ -167,9 +167,10 @@ func (w *Watch) client(last *look) {
 	rate(signal.ClientPromptTokens, a.PromptTokens, b.PromptTokens)
 	rate(signal.ClientOutputTokens, a.OutputTokens, b.OutputTokens)
 	waiting, decoding := int64(0), int64(0)
+	planned := w.store.Workloads()
 	for i, f := range l.flows {
 		waiting, decoding = waiting+f.InFlight-f.Decoding, decoding+f.Decoding
-		if len(l.flows) < 2 {
+		if max(len(l.flows), len(planned)) < 2 {
 			continue // one workload is all of them
 		}
 		put(signal.ClientInFlight, "value", f.Workload, float64(f.InFlight))
@@ -180,6 +181,12 @@ func (w *Watch) client(last *look) {
 			before = last.flows[i].OutputTokens
 		}
 		put(signal.ClientOutputTokens, "rate", f.Workload, max(0, float64(f.OutputTokens-before)/dt))
+	}
+	// One that has not begun is at nothing, so that what is stacked begins where the run does.
+	for _, name := range planned {
+		if len(planned) > 1 && !slices.ContainsFunc(l.flows, func(f load.Flow) bool { return f.Workload == name }) {
+			put(signal.ClientInFlight, "value", name, 0)
+		}
 	}
 	put(signal.ClientWaitingFirst, "value", "", float64(max(0, waiting)))
 	put(signal.ClientDecoding, "value", "", float64(decoding))
