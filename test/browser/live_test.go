@@ -80,7 +80,7 @@ func TestLive(t *testing.T) {
 	// The clock stops within the drain; the page turns into that of an ended run.
 	eval[bool](b, `document.querySelector('.run-actions .button:last-child').click() ?? true`)
 	b.painted()
-	eval[bool](b, `document.querySelector('.run-actions .danger').click() ?? true`)
+	eval[bool](b, `document.querySelector('.run-actions .button:last-child').click() ?? true`)
 	b.wait("the end", `document.querySelector('.run-line').innerText.includes('interrupted')`)
 	b.painted()
 	b.shot("live-ended")

@@ -162,6 +162,8 @@ export class Board {
     const to = Math.max(this.#now, this.doc.span.to, this.live ? 30_000 : 1000)
     return { from: Math.min(this.doc.span.from, 0), to }
   }
+  /** Whether nothing has come yet: then no lane can say that it has no source. */
+  get awaits(): boolean { return this.live && this.list.series.length === 0 }
   /** What is on screen. */
   get window(): Span { return this.view ?? this.bounds }
   /** Of what the headline's figures are: the selection, else the steady window. */

@@ -347,11 +347,11 @@ function summaryText(board: Board, lane: Lane): string {
 }
 
 /** A lane with nothing to draw: one grey line that says why. */
-export function MissingLane({ lane }: { lane: Lane }) {
+export function MissingLane({ board, lane }: { board: Board; lane: Lane }) {
   return (
     <div class="lane-missing" data-lane={lane.key}>
       <span class="lane-name">{laneName(lane)}</span>
-      <span>{lane.missing?.why || t('noData')}{lane.missing?.fix && <>: <span class="mono">{lane.missing.fix}</span></>}</span>
+      <span>{lane.missing?.why || t(board.awaits ? 'awaits' : 'noData')}{lane.missing?.fix && <>: <span class="mono">{lane.missing.fix}</span></>}</span>
     </div>
   )
 }

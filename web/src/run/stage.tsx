@@ -72,14 +72,14 @@ function GroupView({ board, name, lanes, width }: { board: Board; name: string; 
     return (
       <section class="group" aria-label={name}>
         <h2 class="group-name">{name}</h2>
-        <div class="lane-missing"><span>{m?.why || t('notStated')}{m?.fix && <>: <span class="mono">{m.fix}</span></>}</span><span class="cut faint">{lanes.map(laneName).join(', ')}</span></div>
+        <div class="lane-missing"><span>{m?.why || t(board.awaits ? 'awaits' : 'notStated')}{m?.fix && <>: <span class="mono">{m.fix}</span></>}</span><span class="cut faint">{lanes.map(laneName).join(', ')}</span></div>
       </section>
     )
   }
   return (
     <section class="group" aria-label={name}>
       <h2 class="group-name">{name}</h2>
-      {lanes.map((l) => (l.missing ? <MissingLane key={l.key} lane={l} /> : <Still key={l.key} board={board} lane={l} width={width} />))}
+      {lanes.map((l) => (l.missing ? <MissingLane board={board} key={l.key} lane={l} /> : <Still key={l.key} board={board} lane={l} width={width} />))}
     </section>
   )
 }
