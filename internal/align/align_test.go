@@ -222,6 +222,36 @@ func TestRestartAndGap(t *testing.T) {
 	}
 }
 
+// TestManyGaps has more gaps than are kept, and then a period beside which half of them are none.
+func TestManyGaps(t *testing.T) {
+	m := new(memory)
+	at := int64(0)
+	say := func(n int, step int64) {
+		for range n {
+			at += step
+			m.say(at, of(running, 0, ""), 1)
+		}
+	}
+	for range 50 {
+		say(3, sec)
+		say(1, 2*sec)
+		say(3, sec)
+		say(1, 9*sec)
+	}
+	count := func() (int, int64) {
+		out, _ := build(t, Input{Run: steady(0, at), Samples: m, Sources: []Source{{Name: "a"}}})
+		s := out.Alignment.Sources[0]
+		return len(s.Gaps), s.GapCount
+	}
+	if kept, n := count(); kept != keptGaps-2 || n != 100 { // the first two times tell no period yet, and keep their place
+		t.Errorf("%d of %d gaps, want %d of 100", kept, n, keptGaps-2)
+	}
+	say(2000, 2*sec)
+	if kept, n := count(); kept != keptGaps/2-1 || n != 50 {
+		t.Errorf("with a longer period %d of %d gaps, want %d of 50", kept, n, keptGaps/2-1)
+	}
+}
+
 // TestStartTimeTellsARestart has a server whose counters overtook what they were.
 func TestStartTimeTellsARestart(t *testing.T) {
 	m := new(memory)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plimsoll/internal/clock"
+	"plimsoll/internal/histogram"
 	"plimsoll/internal/signal"
 	"plimsoll/internal/telemetry"
 )
@@ -125,12 +126,12 @@ type origin struct {
 	starts   map[string]float64 // when its processes started, by labels
 	restarts []int64            // the first readings after it started anew
 	gaps     []gapOf
-	moreGaps int64 // beyond those kept
-	shift    bool  // its samples bear times of its own clock
-	relayed  bool  // all of them do
-	last     int64 // its newest sample
-	cached   bool  // aheadBy is known
-	aheadOf  int64 // the second that it is of
+	moreGaps *histogram.Histogram // the lengths of those beyond the kept, nil for none
+	shift    bool                 // its samples bear times of its own clock
+	relayed  bool                 // all of them do
+	last     int64                // its newest sample
+	cached   bool                 // aheadBy is known
+	aheadOf  int64                // the second that it is of
 	aheadBy  int64
 }
 
@@ -352,10 +353,13 @@ func (g *origin) end() {
 		v++
 	}
 	if n := g.ticks.n; n > 0 && (n < 3 || float64(g.tick-g.ticks.last) > late*float64(max(g.ticks.between.median(), g.ticks.before))) {
-		g.gaps = append(g.gaps, gapOf{g.ticks.last, g.tick})
-		if len(g.gaps) > keptGaps {
-			g.gaps = g.gaps[:keptGaps]
-			g.moreGaps++
+		if len(g.gaps) < keptGaps {
+			g.gaps = append(g.gaps, gapOf{g.ticks.last, g.tick})
+		} else {
+			if g.moreGaps == nil {
+				g.moreGaps = new(histogram.Histogram)
+			}
+			g.moreGaps.Record(g.tick - g.ticks.last)
 		}
 	}
 	g.ticks.add(g.tick, v)
@@ -405,12 +409,17 @@ func (v *survey) updates(series int32) updates {
 // missing returns the gaps, now that the usual time between readings is known, and
 // how many there were.
 func (g *origin) missing() (gaps []gapOf, count int64) {
+	longest := late * float64(g.ticks.between.median())
 	for _, x := range g.gaps {
-		if float64(x.to-x.from) > late*float64(g.ticks.between.median()) {
+		if float64(x.to-x.from) > longest {
 			gaps = append(gaps, x)
 		}
 	}
-	return gaps, int64(len(gaps)) + g.moreGaps
+	count = int64(len(gaps))
+	if h := g.moreGaps; h != nil {
+		count += int64(h.Count() - h.CountAtMost(int64(longest)))
+	}
+	return gaps, count
 }
 
 // updates returns how often the source renews what it states.

@@ -44,11 +44,12 @@ func (s *step) retrieve(a *workload.Action) (search, bool) {
 		return f, clock.SleepUntil(s.more, end) == nil
 	}
 	f.start = clock.Now()
-	ctx, cancel := context.WithCancel(s.more)
+	ctx := s.more
 	if a.CancelAt > 0 {
-		ctx, cancel = context.WithTimeout(s.more, time.Duration(max(1, a.CancelAt-f.start)))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(max(1, a.CancelAt-f.start)))
+		defer cancel()
 	}
-	defer cancel()
 	s.run.search.do(ctx, a.Retrieval, &f)
 	if s.more.Err() != nil {
 		return f, false

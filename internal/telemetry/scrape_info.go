@@ -227,7 +227,7 @@ func (c *clockReadings) add(r ClockReading) {
 // clone returns a copy that shares nothing that may still change.
 func (i *SourceInfo) clone() SourceInfo {
 	out := *i
-	out.Sources = slices.Clone(i.Sources)
+	out.Sources, out.Gateways = slices.Clone(i.Sources), slices.Clone(i.Gateways)
 	out.Backoffs = slices.Clone(i.Backoffs)
 	out.Gaps = slices.Clone(i.Gaps)
 	out.Problems = slices.Clone(i.Problems)

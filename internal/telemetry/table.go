@@ -42,14 +42,14 @@ type Table struct {
 	Source string `yaml:"source"`
 	// Title is the name for people.
 	Title string `yaml:"title"`
-	// Like is the built-in source whose table this one extends: keep, repeats, alias, refresh, raw,
-	// signals and absent that this one lacks are taken from there.
+	// Like is the built-in source whose table this one extends: format, keep, repeats, alias, refresh,
+	// raw, signals and absent that this one lacks are taken from there.
 	Like string `yaml:"like"`
 	// Page says where the source usually serves its page, as ":8000/metrics".
 	Page []string `yaml:"page"`
 	// Enable says how to make the server publish the page, when it does not by itself.
 	Enable string `yaml:"enable"`
-	// Format is prometheus (text, the default) or json.
+	// Format is prometheus (text, the default unless Like has another) or json.
 	Format string `yaml:"format"`
 	// Detect are the selectors of which any makes a page this source's. Detection sees
 	// the names as they stand on the page, before Alias.
@@ -284,12 +284,6 @@ func (t *Table) finish(lookup func(source string) *Table) error {
 	if t.Title == "" {
 		t.Title = t.Source
 	}
-	if t.Format == "" {
-		t.Format = "prometheus"
-	}
-	if t.Format != "prometheus" && t.Format != "json" {
-		c.fail("format", "want prometheus or json", strictyaml.Quote(t.Format), strictyaml.Nearest(t.Format, []string{"prometheus", "json"}))
-	}
 	if len(t.Detect) == 0 {
 		c.fail("detect", "want at least one selector by which a page is recognised", "", "")
 	}
@@ -302,6 +296,12 @@ func (t *Table) finish(lookup func(source string) *Table) error {
 		} else {
 			t.extend(base)
 		}
+	}
+	if t.Format == "" {
+		t.Format = "prometheus"
+	}
+	if t.Format != "prometheus" && t.Format != "json" {
+		c.fail("format", "want prometheus or json", strictyaml.Quote(t.Format), strictyaml.Nearest(t.Format, []string{"prometheus", "json"}))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Keep)) {
 		at := strictyaml.Join("keep", name)
@@ -362,7 +362,7 @@ func (t *Table) extend(base *Table) {
 	if t.Refresh == "" {
 		t.Refresh = base.Refresh
 	}
-	if t.Format == "prometheus" {
+	if t.Format == "" {
 		t.Format = base.Format
 	}
 	if t.Raw == nil {

@@ -118,6 +118,18 @@ signals:
 	}
 }
 
+// A table that extends one of JSON may be of text, and says nothing where it is of JSON too.
+func TestLikeOfAnotherFormat(t *testing.T) {
+	for format, want := range map[string]string{"": "json", "format: json\n": "json", "format: prometheus\n": "prometheus"} {
+		if x := table(t, "source: mine\nlike: ollama\ndetect: x_*\n"+format); x.Format != want {
+			t.Errorf("%q is %q, want %q", format, x.Format, want)
+		}
+	}
+	if x := table(t, "source: mine\nlike: vllm\ndetect: x_*\n"); x.Format != "prometheus" {
+		t.Errorf("like vllm is %q", x.Format)
+	}
+}
+
 // A user's table of the same source takes the place of the built-in one.
 func TestOwnTableReplacesBuiltin(t *testing.T) {
 	x := table(t, "source: vllm\ndetect: vllm:*\nsignals: {requests_running: vllm:num_requests_waiting}\n")
