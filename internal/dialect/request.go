@@ -14,43 +14,6 @@ import (
 // APIs lists the APIs that this build speaks.
 func APIs() []API { return []API{OpenAIChat, OpenAICompletions, OpenAIResponses} }
 
-// Lookup returns the API of that name, or an error that names the nearest one.
-func Lookup(name string) (API, error) {
-	best, at := API(""), math.MaxInt
-	for _, a := range APIs() {
-		if string(a) == name {
-			return a, nil
-		}
-		if d := distance(name, string(a)); d < at {
-			best, at = a, d
-		}
-	}
-	return "", fmt.Errorf("look up API: %q is not known, want one of %q, nearest is %q", name, APIs(), best)
-}
-
-// distance is the edit distance of two short names.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		a = a[:64]
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
 // Path is the API's path below the root of a server, "" for an unknown API.
 func (a API) Path() string {
 	switch a {

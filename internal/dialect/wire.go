@@ -213,19 +213,12 @@ func appendMessage(dst []byte, a *Answer) []byte {
 }
 
 // AppendError appends an error object; code is an HTTP status. It is the body
-// of a failed response; in a stream it is an event of its
-// own, see AppendErrorEvent.
+// of a failed response; in a stream it is an event of its own.
 func AppendError(dst []byte, message, kind string, code int) []byte {
 	dst = appendQuoted(append(dst, `{"error":{"message":`...), message)
 	dst = appendQuoted(append(dst, `,"type":`...), kind)
 	dst = appendInt(append(dst, `,"param":null,"code":`...), int64(code))
 	return append(dst, '}', '}')
-}
-
-// AppendErrorEvent appends an error object as one event of a stream.
-func AppendErrorEvent(dst []byte, message, kind string, code int) []byte {
-	dst = AppendError(append(dst, "data: "...), message, kind, code)
-	return append(dst, '\n', '\n')
 }
 
 // AppendModels appends a model list; created is in Unix seconds.

@@ -95,21 +95,6 @@ func TestAppendRequestErrors(t *testing.T) {
 	f(OpenAIChat, message.Request{}, Options{Extra: map[string]any{"bad": func() {}}}, `extra field "bad"`)
 }
 
-func TestLookup(t *testing.T) {
-	for _, a := range APIs() {
-		if got, err := Lookup(string(a)); got != a || err != nil {
-			t.Errorf("Lookup(%q) = %q, %v", a, got, err)
-		}
-	}
-	_, err := Lookup("openai.completion")
-	if err == nil || !strings.Contains(err.Error(), `nearest is "openai.completions"`) {
-		t.Errorf("error %v does not name the nearest", err)
-	}
-	if _, err := Lookup(strings.Repeat("x", 1<<20)); err == nil {
-		t.Error("a megabyte of nonsense was found")
-	}
-}
-
 // What the server side writes, the client side must read, in both forms.
 func TestWriterRoundTrip(t *testing.T) {
 	split := func(stream []byte) []string {
@@ -163,7 +148,7 @@ func TestWriterRoundTrip(t *testing.T) {
 	b = w.AppendCall(b, 0, 0, &Call{ID: "c", Name: "f"}, nil)
 	b = w.AppendCall(b, 0, 0, &Call{Arguments: "{}"}, nil)
 	b = w.AppendFinish(b, 0, "tool_calls", nil)
-	b = AppendErrorEvent(b, "boom", "server_error", 500)
+	b = append(AppendError(append(b, "data: "...), "boom", "server_error", 500), "\n\n"...)
 	var d Decoder
 	d.Reset(OpenAIChat, true)
 	got := hear(&d, split(b)...)

@@ -71,13 +71,9 @@ type ServerConfig struct {
 	Slowdown float64
 	// Seed varies the text of the answers.
 	Seed uint64
-	// Listen is the address of Serve, 127.0.0.1:8000 by default.
-	Listen string
 	// Stages, when not nil, is what the way around each engine takes instead of what
 	// the cluster has.
 	Stages *StageCosts
-	// Ready, when not nil, is called once by Serve with the bound address.
-	Ready func(addr net.Addr)
 }
 
 // The finish reasons.
@@ -179,26 +175,6 @@ func (s *Server) wall() time.Time { return time.Now().Add(s.cfg.ClockShift) }
 
 // started returns when the server started, by its own time of day.
 func (s *Server) started() time.Time { return s.clock.Start().Add(s.cfg.ClockShift) }
-
-// Serve builds a server and serves cfg.Listen until ctx ends.
-func Serve(ctx context.Context, cfg ServerConfig) error {
-	s, err := NewServer(cfg)
-	if err != nil {
-		return err
-	}
-	if cfg.Listen == "" {
-		cfg.Listen = "127.0.0.1:8000"
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", cfg.Listen)
-	if err != nil {
-		return fmt.Errorf("serve the twin: %w", err)
-	}
-	if cfg.Ready != nil {
-		cfg.Ready(l.Addr())
-	}
-	return s.Serve(ctx, l)
-}
 
 // Serve answers the connections of l until ctx ends, then closes l and every
 // connection and returns nil. It may be called once.
