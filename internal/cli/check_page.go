@@ -33,11 +33,11 @@ func (a *app) page(arg string) ([]byte, bool, error) {
 
 // pageFacts is what a program reads of a page.
 type pageFacts struct {
-	Schema  string             `json:"schema"` // plimsoll.page/1
-	Sources []string           `json:"sources"`
-	Signals map[string]float64 `json:"signals"`
-	Missing []pageMissing      `json:"missing"`
-	Series  int                `json:"series"`
+	Schema  string              `json:"schema"` // plimsoll.page/1
+	Sources []string            `json:"sources"`
+	Signals map[string]float64  `json:"signals"`
+	Missing []telemetry.Missing `json:"missing"`
+	Series  int                 `json:"series"`
 	// Malformed, Duplicate, NaN and OutOfRange count what was left out.
 	Malformed  int `json:"malformed"`
 	Duplicate  int `json:"duplicate"`
@@ -47,13 +47,6 @@ type pageFacts struct {
 	FirstNaN        string        `json:"first_nan,omitempty"`
 	FirstOutOfRange string        `json:"first_out_of_range,omitempty"`
 	Problems        []pageProblem `json:"problems"`
-}
-
-type pageMissing struct {
-	Source string `json:"source"`
-	Signal string `json:"signal"`
-	Why    string `json:"why"`
-	Enable string `json:"enable,omitempty"`
 }
 
 type pageProblem struct {
@@ -85,7 +78,7 @@ func (c *checkCmd) page(a *app, data []byte, files []string) error {
 		Schema: "plimsoll.page/1", Sources: r.Sources, Signals: r.Signals, Series: r.Info.Series,
 		Malformed: r.Info.Malformed, Duplicate: r.Info.Duplicate, NaN: r.Info.NaN, OutOfRange: r.Info.OutOfRange,
 		FirstNaN: r.Info.FirstNaN, FirstOutOfRange: r.Info.FirstOutOfRange,
-		Missing: []pageMissing{}, Problems: []pageProblem{},
+		Missing: []telemetry.Missing{}, Problems: []pageProblem{},
 	}
 	if f.Sources == nil {
 		f.Sources = []string{}
@@ -93,9 +86,7 @@ func (c *checkCmd) page(a *app, data []byte, files []string) error {
 	if f.Signals == nil {
 		f.Signals = map[string]float64{}
 	}
-	for _, m := range r.Missing {
-		f.Missing = append(f.Missing, pageMissing(m))
-	}
+	f.Missing = append(f.Missing, r.Missing...)
 	for _, p := range r.Info.Problems {
 		f.Problems = append(f.Problems, pageProblem(p))
 	}

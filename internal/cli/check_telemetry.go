@@ -35,11 +35,7 @@ func writeTelemetry(b *strings.Builder, f *conduct.Facts) {
 	for _, t := range f.Telemetry {
 		line(name, t.URL+": "+describeFound(&t))
 		name = ""
-		missing := make([]telemetry.Missing, len(t.Missing))
-		for i, m := range t.Missing {
-			missing[i] = telemetry.Missing(m)
-		}
-		for _, m := range report.Missing(missing) {
+		for _, m := range report.Missing(t.Missing) {
 			more("lacks " + m)
 		}
 	}

@@ -52,8 +52,8 @@ type Facts struct {
 	Telemetry []Telemetry `json:"telemetry"`
 	// Hints say how to get telemetry that was not found. TelemetryTried counts the
 	// URLs that were asked for it, which are not in Sent.
-	Hints          []Hint `json:"telemetry_hints,omitempty"`
-	TelemetryTried int    `json:"telemetry_tried"`
+	Hints          []telemetry.Hint `json:"telemetry_hints,omitempty"`
+	TelemetryTried int              `json:"telemetry_tried"`
 	// Connections says what became of those of a run; absent in a check.
 	Connections []Connections `json:"connections,omitempty"`
 	// Sent lists every request that was made to find this out.
@@ -139,23 +139,8 @@ type Telemetry struct {
 	// Used says whether a run would read it.
 	Used bool `json:"used"`
 	// Missing are the signals that its sources could give and do not.
-	Missing []Missing `json:"missing,omitempty"`
-	Text    string    `json:"text,omitempty"`
-}
-
-// Missing is a signal that a source could give and does not.
-type Missing struct {
-	Source string `json:"source"`
-	Signal string `json:"signal"`
-	Why    string `json:"why"`
-	// Enable says how to make the server say it, empty when nothing is known.
-	Enable string `json:"enable,omitempty"`
-}
-
-// Hint says how to get telemetry that is not there at all.
-type Hint struct {
-	Source string `json:"source"`
-	Text   string `json:"text"`
+	Missing []telemetry.Missing `json:"missing,omitempty"`
+	Text    string              `json:"text,omitempty"`
 }
 
 // Sent is one request that was made.
@@ -514,18 +499,13 @@ func (k *checker) telemetry(ctx context.Context) error {
 func (f *Facts) discovered(d *telemetry.Discovery) {
 	f.TelemetryTried = d.Tried
 	for _, p := range d.Found {
-		t := Telemetry{URL: p.URL, Kind: p.Kind, State: p.State, Sources: p.Sources, Titles: p.Titles, Own: p.Own, Used: p.Use, Text: p.Why}
+		t := Telemetry{URL: p.URL, Kind: p.Kind, State: p.State, Sources: p.Sources, Titles: p.Titles, Own: p.Own, Used: p.Use, Missing: p.Missing, Text: p.Why}
 		if t.Sources == nil {
 			t.Sources, t.Titles = []string{}, append([]string{}, p.Titles...)
 		}
-		for _, m := range p.Missing {
-			t.Missing = append(t.Missing, Missing(m))
-		}
 		f.Telemetry = append(f.Telemetry, t)
 	}
-	for _, h := range d.Hints {
-		f.Hints = append(f.Hints, Hint(h))
-	}
+	f.Hints = append(f.Hints, d.Hints...)
 	f.guess()
 }
 

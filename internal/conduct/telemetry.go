@@ -93,7 +93,7 @@ func (p *pages) target(page *scenario.Page, path string, lookup func(string) (st
 	}
 	for _, endpoint := range p.urls {
 		if telemetry.SameOrigin(page.URL, endpoint) {
-			t.Header = telemetry.HeaderFor(page.URL, a.Header, endpoint, p.access.Header, false)
+			t.Header = telemetry.HeaderFor(page.URL, a.Header, endpoint, p.access.Header)
 			if t.TLS == nil {
 				t.TLS = p.access.TLS
 			}

@@ -46,9 +46,8 @@ var hostPages = []string{":8000/metrics", ":8001/metrics", ":8002/metrics", ":80
 type DiscoverConfig struct {
 	// Targets are the URLs of the inference endpoints, with or without a path of the API.
 	Targets []string
-	// Header is that of the inference endpoint. It goes to the same origin only, or with SendKey to all.
-	Header  http.Header
-	SendKey bool
+	// Header is that of the inference endpoint. It goes to the same origin only.
+	Header http.Header
 	// TLS and Proxy are as in Target.
 	TLS   *tls.Config
 	Proxy string
@@ -84,9 +83,9 @@ type Found struct {
 // Hint says how to get what is missing.
 type Hint struct {
 	// Source is the source that would be there, for people.
-	Source string
+	Source string `json:"source"`
 	// Text is what to do.
-	Text string
+	Text string `json:"text"`
 }
 
 // Discovery is what was found around a target.
@@ -116,10 +115,10 @@ func (d *Discovery) Targets(cfg DiscoverConfig) []Target {
 func (c *DiscoverConfig) header(page string) http.Header {
 	for _, t := range c.Targets {
 		if SameOrigin(page, t) {
-			return HeaderFor(page, nil, t, c.Header, true)
+			return HeaderFor(page, nil, t, c.Header)
 		}
 	}
-	return HeaderFor(page, nil, "", c.Header, c.SendKey)
+	return HeaderFor(page, nil, "", c.Header)
 }
 
 // candidate is one URL to try.
@@ -373,7 +372,7 @@ func (c *DiscoverConfig) look(ctx context.Context, f *fetcher, from candidate) p
 		return out
 	}
 	deadline, _ := ctx.Deadline()
-	got := f.get(ctx, from.url, headerOf(c.header(from.url), false), time.Until(deadline))
+	got := f.get(ctx, from.url, headerOf(c.header(from.url)), time.Until(deadline))
 	out.State, out.Why, out.refused, out.server = got.state, got.why, got.refused, got.server
 	if got.state != StateOK {
 		if got.status == 0 && !from.own {

@@ -76,9 +76,6 @@ type Target struct {
 	Proxy string
 	// Every is the time between readings; 0 means Config.Every.
 	Every time.Duration
-	// Gzip asks for compressed pages, which costs the server more than it saves on a near network.
-	// Compressed pages are read in any case.
-	Gzip bool
 	// Match are labels that the series of a Prometheus must have: it may watch more than one service.
 	Match map[string]string
 	// Queries are further PromQL expressions for a Prometheus.
@@ -691,7 +688,7 @@ type pageSource struct {
 
 func newPage(s *Scraper, client *stream.Client, t Target, source int) *pageSource {
 	return &pageSource{
-		s: s, fetch: fetcher{client: client}, way: way{tls: t.TLS, proxy: t.Proxy, body: s.limit(KindPage)}, url: t.URL, header: headerOf(t.Header, t.Gzip), every: t.Every,
+		s: s, fetch: fetcher{client: client}, way: way{tls: t.TLS, proxy: t.Proxy, body: s.limit(KindPage)}, url: t.URL, header: headerOf(t.Header), every: t.Every,
 		reader: NewReader(Options{
 			Tables: s.cfg.Tables, MaxSeries: s.cfg.MaxSeries, WallZero: s.cfg.Clock.Start().UnixNano(),
 			Source: func(*Table) int { return source }, Room: s.room(KindPage),

@@ -196,16 +196,13 @@ func failureText(x *stream.Exchange) string {
 }
 
 // headerOf returns the header of a request for a page.
-func headerOf(own http.Header, gzip bool) http.Header {
+func headerOf(own http.Header) http.Header {
 	h := own.Clone()
 	if h == nil {
 		h = http.Header{}
 	}
 	if h.Get("Accept") == "" {
 		h.Set("Accept", pageAccept)
-	}
-	if gzip && h.Get("Accept-Encoding") == "" {
-		h.Set("Accept-Encoding", "gzip")
 	}
 	return h
 }
@@ -248,11 +245,10 @@ func origin(u *url.URL) string {
 }
 
 // HeaderFor returns the header fields for a telemetry endpoint: its own, and those of the
-// inference endpoint (the key among them) only where it is the same origin or was
-// asked for. Own fields win. The result is the caller's.
-func HeaderFor(page string, own http.Header, target string, key http.Header, sendKey bool) http.Header {
+// inference endpoint (the key among them) only where it is the same origin. Own fields win. The result is the caller's.
+func HeaderFor(page string, own http.Header, target string, key http.Header) http.Header {
 	out := http.Header{}
-	if sendKey || SameOrigin(page, target) {
+	if SameOrigin(page, target) {
 		for k, v := range key {
 			out[http.CanonicalHeaderKey(k)] = append([]string(nil), v...)
 		}

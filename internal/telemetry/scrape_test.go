@@ -506,7 +506,7 @@ func TestSize(t *testing.T) {
 			fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
 				net.handle("a:80", x.h)
 				var sink sinkLog
-				s := newScraper(t, Config{Clock: c, Sink: &sink, Dial: net.Dial, MaxBody: 1 << 20, Targets: []Target{{URL: "http://a/metrics", Gzip: true}}})
+				s := newScraper(t, Config{Clock: c, Sink: &sink, Dial: net.Dial, MaxBody: 1 << 20, Targets: []Target{{URL: "http://a/metrics", Header: http.Header{"Accept-Encoding": {"gzip"}}}}})
 				s.Baseline(t.Context())
 				info := s.Info()[0]
 				if got := sink.of(0, "requests_running", "*"); len(got) != 1 || got[0].Value != 3 || info.State != StateOK {
@@ -561,25 +561,23 @@ func TestClockReadings(t *testing.T) {
 	}
 }
 
-// TestSameOriginKey sends the key of the inference endpoint nowhere else, unless asked to.
+// TestSameOriginKey sends the key of the inference endpoint nowhere else.
 func TestSameOriginKey(t *testing.T) {
 	key := http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}, "Content-Type": {"application/json"}}
 	for _, x := range []struct {
 		page, target string
-		send         bool
 		own          http.Header
 		want         http.Header
 	}{
-		{"http://h:8000/metrics", "http://h:8000/v1", false, nil, http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}}},
-		{"http://H:80/metrics", "http://h/v1/chat/completions", false, nil, http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}}},
-		{"http://h:9400/metrics", "http://h:8000/v1", false, nil, http.Header{}},
-		{"https://h/metrics", "http://h/v1", false, nil, http.Header{}},
-		{"http://h.evil/metrics", "http://h/v1", false, nil, http.Header{}},
-		{"http://h:9400/metrics", "http://h:8000/v1", true, nil, http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}}},
-		{"http://h:9400/metrics", "http://h:8000/v1", false, http.Header{"authorization": {"Basic x"}}, http.Header{"Authorization": {"Basic x"}}},
-		{"http://h:8000/metrics", "http://h:8000/v1", false, http.Header{"Authorization": {"Basic x"}}, http.Header{"Authorization": {"Basic x"}, "X-Org": {"o"}}},
+		{"http://h:8000/metrics", "http://h:8000/v1", nil, http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}}},
+		{"http://H:80/metrics", "http://h/v1/chat/completions", nil, http.Header{"Authorization": {"Bearer k"}, "X-Org": {"o"}}},
+		{"http://h:9400/metrics", "http://h:8000/v1", nil, http.Header{}},
+		{"https://h/metrics", "http://h/v1", nil, http.Header{}},
+		{"http://h.evil/metrics", "http://h/v1", nil, http.Header{}},
+		{"http://h:9400/metrics", "http://h:8000/v1", http.Header{"authorization": {"Basic x"}}, http.Header{"Authorization": {"Basic x"}}},
+		{"http://h:8000/metrics", "http://h:8000/v1", http.Header{"Authorization": {"Basic x"}}, http.Header{"Authorization": {"Basic x"}, "X-Org": {"o"}}},
 	} {
-		if diff := cmp.Diff(x.want, HeaderFor(x.page, x.own, x.target, key, x.send)); diff != "" {
+		if diff := cmp.Diff(x.want, HeaderFor(x.page, x.own, x.target, key)); diff != "" {
 			t.Errorf("%s of %s (-want +got):\n%s", x.page, x.target, diff)
 		}
 	}
