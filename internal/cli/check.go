@@ -186,14 +186,6 @@ func writeFacts(w io.Writer, f *conduct.Facts, c *checkCmd) error {
 	return err
 }
 
-// plural writes a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return report.Count(n) + " " + thing + "s"
-}
-
 func sentLine(f *conduct.Facts, c *checkCmd) string {
 	gets, posts := 0, 0
 	for _, s := range f.Sent {

@@ -14,6 +14,7 @@ import (
 
 	"plimsoll/internal/plainjson"
 	"plimsoll/internal/report"
+	"plimsoll/internal/strictyaml"
 )
 
 // The exit codes of the contract.
@@ -292,42 +293,10 @@ func nearest(got string, names []string) string {
 
 // maybe returns "; did you mean X?" for the name that is close to got, or "".
 func maybe(got string, names []string) string {
-	best, at := max(2, len(got)/3)+1, ""
-	for _, n := range names {
-		if d := distance(got, n); d < best {
-			best, at = d, n
-		}
+	if n := strictyaml.Nearest(got, names); n != "" {
+		return fmt.Sprintf("; did you mean %s?", n)
 	}
-	if at == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %s?", at)
-}
-
-// distance is the number of edits between a and b, two neighbours swapped
-// counting as one.
-func distance(a, b string) int {
-	prev2 := make([]int, len(b)+1)
-	prev := make([]int, len(b)+1)
-	row := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, row = prev, row, prev2
-	}
-	return prev[len(b)]
+	return ""
 }
 
 // printJSON writes v as indented JSON.

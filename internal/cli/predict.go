@@ -304,7 +304,7 @@ func printExplanation(w io.Writer, res *conduct.PredictResult) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	fmt.Fprintf(&b, "%s ok, %s ms from start to end in the mean\n\n", plural(int(e.Requests), "request"), report.Figure(*e.MeanMS))
+	fmt.Fprintf(&b, "%s ok, %s ms from start to end in the mean\n\n", report.Plural(e.Requests, "request"), report.Figure(*e.MeanMS))
 	row := func(cells ...string) {
 		b.WriteString(report.Pad(cells[0], 16))
 		for _, c := range cells[1:] {

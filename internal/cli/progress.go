@@ -55,7 +55,7 @@ func (p *progress) show(c conduct.Progress) {
 		p.stopping = true
 		p.clear()
 		_, _ = fmt.Fprintf(p.w, "stopping: %s in flight may end; Ctrl-C again stops at once\n",
-			plural(int(c.Counts.InFlight), "request"))
+			report.Plural(c.Counts.InFlight, "request"))
 	}
 	if p.quiet {
 		return
@@ -186,7 +186,7 @@ func progressLine(c *conduct.Progress) string {
 	switch {
 	case stopping:
 		// The plan's end is no longer what is waited for.
-		head = "stopping, " + plural(int(c.Counts.InFlight), "request") + " in flight"
+		head = "stopping, " + report.Plural(c.Counts.InFlight, "request") + " in flight"
 	case c.Over && c.Share < 1:
 		head += "ended after " + report.Seconds(c.Elapsed.Seconds())
 	case c.Over:
@@ -200,7 +200,7 @@ func progressLine(c *conduct.Progress) string {
 	}
 	level := report.Figure(c.Rate) + "/s"
 	if c.Users > 0 {
-		level = plural(c.Users, "user")
+		level = report.Plural(c.Users, "user")
 	}
 	if c.Steps > 1 {
 		level = fmt.Sprintf("step %d/%d: %s", c.Step+1, c.Steps, level)

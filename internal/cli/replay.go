@@ -43,10 +43,10 @@ func describeReplay(r *run.Replay) []string {
 	}
 	if r.LateRequests > 0 && r.LateMaxMS != nil && r.LateMeanMS != nil {
 		out = append(out, fmt.Sprintf("%s could not start at their recorded times, since what they waited for had not ended: %s ms late on average, at most %s ms",
-			plural(int(r.LateRequests), "request"), report.Figure(*r.LateMeanMS), report.Figure(*r.LateMaxMS)))
+			report.Plural(r.LateRequests, "request"), report.Figure(*r.LateMeanMS), report.Figure(*r.LateMaxMS)))
 	}
 	if r.NotSent > 0 {
-		out = append(out, plural(int(r.NotSent), "request")+" not sent: an earlier turn had failed, whose answer their history needs")
+		out = append(out, report.Plural(r.NotSent, "request")+" not sent: an earlier turn had failed, whose answer their history needs")
 	}
 	return out
 }
@@ -73,7 +73,7 @@ func describeLengths(l *run.Lengths) string {
 	case run.LengthsTokenize:
 		s = fmt.Sprintf("lengths calibrated by the server's tokenizer, %d texts", l.Texts)
 	case run.LengthsUsage:
-		s = fmt.Sprintf("lengths calibrated by %s before the run, of %s prompt tokens together", plural(l.Probes, "request"), report.Count(l.PromptTokens))
+		s = fmt.Sprintf("lengths calibrated by %s before the run, of %s prompt tokens together", report.Plural(l.Probes, "request"), report.Count(l.PromptTokens))
 	}
 	for i, name := range slices.Sorted(maps.Keys(l.BytesPerToken)) {
 		sep := ", "
@@ -96,5 +96,5 @@ func describeLengths(l *run.Lengths) string {
 
 // replayLoad names the load of a replayed trace in a few words.
 func replayLoad(r *run.Replay) string {
-	return plural(r.Requests, "request") + " at the times of a trace"
+	return report.Plural(r.Requests, "request") + " at the times of a trace"
 }

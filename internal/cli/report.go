@@ -259,7 +259,7 @@ func byName(name string) (string, bool) { return "${" + name + "}", true }
 
 // describeConnections says what became of the connections to one host.
 func describeConnections(c *conduct.Connections) string {
-	s := fmt.Sprintf("%s: %s opened, reused for %s", c.Host, plural(int(c.Opened), "connection"), plural(int(c.Reused), "request"))
+	s := fmt.Sprintf("%s: %s opened, reused for %s", c.Host, report.Plural(c.Opened, "connection"), report.Plural(c.Reused, "request"))
 	if len(c.Addresses) > 1 {
 		var total, most int64
 		for _, n := range c.Addresses {
@@ -274,7 +274,7 @@ func describeConnections(c *conduct.Connections) string {
 		s += fmt.Sprintf("; %s closed by the server while idle", report.Count(c.IdleDeaths))
 	}
 	if c.SentAgain > 0 {
-		s += fmt.Sprintf("; %s sent again since the reused connection was dead", plural(int(c.SentAgain), "request"))
+		s += fmt.Sprintf("; %s sent again since the reused connection was dead", report.Plural(c.SentAgain, "request"))
 	}
 	if c.LateEnds > 0 {
 		s += fmt.Sprintf("; %s stayed open after the answer", report.Count(c.LateEnds))

@@ -349,7 +349,7 @@ func (a *app) printPlan(p *conduct.Plan) error {
 func describeStep(st *conduct.PlanStep) string {
 	var s string
 	if st.Users > 0 {
-		s = plural(st.Users, "user")
+		s = report.Plural(st.Users, "user")
 	} else if st.Trace {
 		s = "at the times of the trace, " + report.Figure(st.Rate) + " requests/s on average"
 	} else {
@@ -370,7 +370,7 @@ func describeStep(st *conduct.PlanStep) string {
 		s += ", until its requests are done"
 	}
 	if st.Requests != nil {
-		s += ", about " + plural(int(*st.Requests), "request")
+		s += ", about " + report.Plural(*st.Requests, "request")
 	}
 	return s
 }

@@ -135,7 +135,7 @@ func (s *status) lines() []string {
 		h, now = s.newest.Header, s.newest.T
 	}
 	line("load", "", report.Count(h.InFlight)+" in flight", value("client.waiting_first_token value", " of them without a token", count),
-		plural(int(h.Users), "user"), plural(int(h.Sessions), "session"))
+		report.Plural(h.Users, "user"), report.Plural(h.Sessions, "session"))
 	goodput, share := "", ""
 	if h.GoodputRPS != nil {
 		goodput = report.Figure(*h.GoodputRPS) + "/s good"

@@ -162,18 +162,15 @@ func (c *twinServeCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	st := s.Stats()
 	fmt.Fprintf(a.env.Stdout, "served %s: %s prompt and %s output tokens in %s,\n%s; %s left early, %s too slow\n",
-		plural(int(st.Requests), "request"), report.Count(st.PromptTokens), report.Count(st.OutputTokens), plural(int(st.Steps), "step"),
-		plural(int(st.Preemptions), "preemption"), plural(int(st.Aborted), "client"), report.Count(st.SlowClients))
+		report.Plural(st.Requests, "request"), report.Count(st.PromptTokens), report.Count(st.OutputTokens), report.Plural(st.Steps, "step"),
+		report.Plural(st.Preemptions, "preemption"), report.Plural(st.Aborted, "client"), report.Count(st.SlowClients))
 	if st.Steps > 0 {
 		fmt.Fprintf(a.env.Stdout, "steps were late by p50 %s, p99 %s, at most %s;\ntheir last tokens by p50 %s, p99 %s\n",
-			nanos(st.Late.Quantile(0.5)), nanos(st.Late.Quantile(0.99)), nanos(st.Late.Max()),
-			nanos(st.LateLast.Quantile(0.5)), nanos(st.LateLast.Quantile(0.99)))
+			report.Nanos(st.Late.Quantile(0.5)), report.Nanos(st.Late.Quantile(0.99)), report.Nanos(st.Late.Max()),
+			report.Nanos(st.LateLast.Quantile(0.5)), report.Nanos(st.LateLast.Quantile(0.99)))
 	}
 	return nil
 }
-
-// nanos writes ns for a person.
-func nanos(n int64) string { return report.Seconds(time.Duration(n).Seconds()) }
 
 type twinListCmd struct {
 	Kind string `arg:"" enum:"models,gpus,engines" help:"models, gpus or engines."`

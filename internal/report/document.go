@@ -262,7 +262,7 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 		m := detail.Mark{T: p.From, To: p.To, Kind: "phase", Severity: "info", Text: "steady window"}
 		if len(in.Steps) > 1 {
 			s := &in.Steps[p.Step]
-			m.Kind, m.Text = "step", fmt.Sprintf("step %d: %s", p.Step+1, plural(int64(s.Users), "user"))
+			m.Kind, m.Text = "step", fmt.Sprintf("step %d: %s", p.Step+1, Plural(s.Users, "user"))
 			if s.Users == 0 {
 				m.Text = fmt.Sprintf("step %d: %s requests/s", p.Step+1, Figure(s.Rate))
 			}

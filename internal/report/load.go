@@ -54,16 +54,16 @@ func stepsText(l *scenario.Load) string {
 		users[0], users[1] = min(users[0], st.Users), max(users[1], st.Users)
 		rates[0], rates[1] = min(rates[0], st.Rate), max(rates[1], st.Rate)
 	}
-	text := plural(int64(len(l.Steps)), "step") + " of "
+	text := Plural(len(l.Steps), "step") + " of "
 	switch {
 	case rates[1] > 0 && rates[0] < rates[1]:
 		return text + Figure(rates[0]) + " to " + Figure(rates[1]) + " requests/s, " + l.Arrival
 	case rates[1] > 0:
 		return text + Figure(rates[1]) + " requests/s, " + l.Arrival
 	case users[0] < users[1]:
-		return text + Count(users[0]) + " to " + plural(int64(users[1]), "user")
+		return text + Count(users[0]) + " to " + Plural(users[1], "user")
 	}
-	return text + plural(int64(users[1]), "user")
+	return text + Plural(users[1], "user")
 }
 
 // workloadsText is the load of workloads with users or rates of their own.

@@ -184,7 +184,7 @@ func (t *text) energy() {
 	if e.Source == "counter" {
 		how = "from counters of energy"
 	}
-	lines := []string{fmt.Sprintf("%s in the window, %s on average, of %s, %s", prefixed(*e.Joules, "J"), prefixed(*e.MeanW, "W"), plural(e.Devices, "device"), how)}
+	lines := []string{fmt.Sprintf("%s in the window, %s on average, of %s, %s", prefixed(*e.Joules, "J"), prefixed(*e.MeanW, "W"), Plural(e.Devices, "device"), how)}
 	if s := per(e.JPerRequest, e.JPerOutputToken); s != "" {
 		lines = append(lines, s)
 	}
@@ -244,7 +244,7 @@ func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 	var parts []string
 	switch {
 	case s.State == telemetry.StateOK:
-		parts = append(parts, fmt.Sprintf("%s every %s", plural(s.Scrapes, "reading"), nanos(s.Period)))
+		parts = append(parts, fmt.Sprintf("%s every %s", Plural(s.Scrapes, "reading"), Nanos(s.Period)))
 		if s.Failures > 0 {
 			parts = append(parts, Count(s.Failures)+" FAILED")
 		}
@@ -252,34 +252,34 @@ func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 			parts = append(parts, Count(s.Skipped)+" left out")
 		}
 		if s.Period > s.PeriodAsked {
-			parts = append(parts, "not every "+nanos(s.PeriodAsked)+" since that costs the server too much")
+			parts = append(parts, "not every "+Nanos(s.PeriodAsked)+" since that costs the server too much")
 		}
 		switch every := times.RenewedEveryNS; {
 		case every > 0 && !times.RenewedAtLeast && float64(every) > 1.2*float64(s.Period):
-			parts = append(parts, "its values are renewed every "+nanos(every)+" only")
+			parts = append(parts, "its values are renewed every "+Nanos(every)+" only")
 		case s.UpdateEvery > s.Period:
-			parts = append(parts, "its values are renewed every "+nanos(s.UpdateEvery)+" only")
+			parts = append(parts, "its values are renewed every "+Nanos(s.UpdateEvery)+" only")
 		}
 		if times.TwoServers {
 			parts = append(parts, "COUNTERS FALL again and again: several servers answer in turn, name each one's page instead")
 		}
 		if s.Kind != telemetry.KindHost {
-			parts = append(parts, fmt.Sprintf("%s series in %s", Count(int64(s.Series)), nanos(s.MeanTime)))
+			parts = append(parts, fmt.Sprintf("%s series in %s", Count(int64(s.Series)), Nanos(s.MeanTime)))
 		}
 		if s.ClockOffset != nil {
-			c := "clock " + leading(*s.ClockOffset) + nanos(abs(*s.ClockOffset))
+			c := "clock " + leading(*s.ClockOffset) + Nanos(abs(*s.ClockOffset))
 			if s.ClockUncertainty != nil {
-				c += ", give or take " + nanos(*s.ClockUncertainty)
+				c += ", give or take " + Nanos(*s.ClockUncertainty)
 			}
 			parts = append(parts, c)
 		} else if times.ClockUnsteady {
 			parts = append(parts, "its clock is NOT STEADY: readings of it contradict one another, how far it is off is not known")
 		}
 		if s.Restarts > 0 {
-			parts = append(parts, plural(s.Restarts, "restart"))
+			parts = append(parts, Plural(s.Restarts, "restart"))
 		}
 		if s.GapCount > 0 {
-			parts = append(parts, plural(s.GapCount, "gap"))
+			parts = append(parts, Plural(s.GapCount, "gap"))
 		}
 		if !s.Up && s.Why != "" {
 			parts = append(parts, "last: "+s.Why)
@@ -288,7 +288,7 @@ func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 			parts = append(parts, "reading takes the values from other readers")
 		}
 	default:
-		parts = append(parts, strings.ToUpper(string(s.State))+": "+s.Why, plural(s.Failures, "reading")+" failed")
+		parts = append(parts, strings.ToUpper(string(s.State))+": "+s.Why, Plural(s.Failures, "reading")+" failed")
 	}
 	out := []string{name + ": " + strings.Join(parts, "; ")}
 	const shown = 3
@@ -309,7 +309,8 @@ func sourceLines(s *telemetry.SourceInfo, times *run.SourceTimes) []string {
 	return out
 }
 
-func nanos(ns int64) string { return Seconds(time.Duration(ns).Seconds()) }
+// Nanos writes a duration in ns for people.
+func Nanos(ns int64) string { return Seconds(time.Duration(ns).Seconds()) }
 
 func abs(v int64) int64 { return max(v, -v) }
 

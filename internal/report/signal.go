@@ -87,7 +87,7 @@ var groupNames = []struct {
 func Page(w io.Writer, name string, r *telemetry.Reading) error {
 	t := new(text)
 	t.beside("page", name)
-	t.beside("", fmt.Sprintf("%s series, %s", Count(int64(r.Info.Series)), plural(int64(len(r.Signals)), "signal")))
+	t.beside("", fmt.Sprintf("%s series, %s", Count(int64(r.Info.Series)), Plural(len(r.Signals), "signal")))
 	switch {
 	case len(r.Sources) > 0:
 	case r.Info.Series == 0 && r.Info.Malformed == 0:

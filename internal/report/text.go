@@ -209,7 +209,7 @@ func (t *text) verdict(r *Run) {
 		lines = append(lines, "service levels: "+word)
 	}
 	if n := t.noted(r); n > 0 {
-		lines = append(lines, plural(int64(n), "note")+" below")
+		lines = append(lines, Plural(n, "note")+" below")
 	}
 	t.section("VERDICT", lines...)
 }
@@ -329,7 +329,7 @@ func (t *text) load(r *Run) {
 	case len(s.Steps) > 1:
 		first = fmt.Sprintf("%d steps", len(s.Steps))
 	case l.Users != nil:
-		first = plural(int64(*l.Users), "user")
+		first = Plural(*l.Users, "user")
 	case len(s.Steps) == 1 && s.Steps[0].Rate != nil:
 		first = Figure(*s.Steps[0].Rate) + " requests/s asked for"
 	}
@@ -361,7 +361,8 @@ func (t *text) load(r *Run) {
 	t.section("LOAD", lines...)
 }
 
-func plural(n int64, thing string) string {
+// Plural names a number of things by the name of one.
+func Plural[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -636,7 +637,7 @@ func (t *text) steps() {
 		name := "?"
 		switch {
 		case st.Users != nil:
-			name = plural(int64(*st.Users), "user")
+			name = Plural(*st.Users, "user")
 		case st.Rate != nil:
 			name = Figure(*st.Rate) + "/s"
 		}
@@ -821,7 +822,7 @@ func (t *text) client(r *Run) {
 		parts = append(parts, "processors "+Percent(*c.CPUShare)+" busy with this client")
 	}
 	if c.OpenConnections != nil {
-		parts = append(parts, "at most "+plural(*c.OpenConnections, "connection"))
+		parts = append(parts, "at most "+Plural(*c.OpenConnections, "connection"))
 	}
 	if len(parts) > 0 {
 		lines = append(lines, strings.Join(parts, ", "))

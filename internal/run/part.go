@@ -104,13 +104,19 @@ type file interface {
 
 // newParquet returns a writer of parts to w.
 func newParquet(w io.Writer) *parquet.GenericWriter[row] {
-	return parquet.NewGenericWriter[row](w, schema,
+	return parquet.NewGenericWriter[row](w, append(parquetOptions(pageBytes), schema)...)
+}
+
+// parquetOptions are what all files of a run have in common; page is the size of a
+// page in bytes.
+func parquetOptions(page int) []parquet.WriterOption {
+	return []parquet.WriterOption{
 		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked), // tags cannot say so of pointers
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.PageBufferSize(pageBytes),
+		parquet.PageBufferSize(page),
 		parquet.DataPageStatistics(false),
 		parquet.CreatedBy("plimsoll", "1", ""),
-	)
+	}
 }
 
 // openPart opens the part called name, which must be as it was written. rows is

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"plimsoll/internal/signal"
 )
@@ -62,13 +61,7 @@ const (
 
 func newSampleParquet(w io.Writer) *parquet.GenericWriter[sampleRow] {
 	return parquet.NewGenericWriter[sampleRow](w,
-		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked),
-		parquet.DefaultEncodingFor(parquet.Int32, &parquet.DeltaBinaryPacked),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.PageBufferSize(2*pageBytes),
-		parquet.DataPageStatistics(false),
-		parquet.CreatedBy("plimsoll", "1", ""),
-	)
+		append(parquetOptions(2*pageBytes), parquet.DefaultEncodingFor(parquet.Int32, &parquet.DeltaBinaryPacked))...)
 }
 
 // Sink takes the samples of a run's telemetry and writes them beside its

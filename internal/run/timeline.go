@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // TimelineRow is one figure of one cell of the grid. A figure that is not known
@@ -61,13 +60,7 @@ func createTimeline(dir string) (*TimelineWriter, error) {
 		return nil, fmt.Errorf("write timeline: %w", err)
 	}
 	w.f, w.sum = f, newSummer(f)
-	w.parquet = parquet.NewGenericWriter[TimelineRow](w.sum,
-		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.PageBufferSize(8*pageBytes),
-		parquet.DataPageStatistics(false),
-		parquet.CreatedBy("plimsoll", "1", ""),
-	)
+	w.parquet = parquet.NewGenericWriter[TimelineRow](w.sum, parquetOptions(8*pageBytes)...)
 	return w, nil
 }
 

@@ -153,7 +153,7 @@ func Nearest(name string, known []string) string {
 	}
 	for _, k := range known {
 		f := fold(k)
-		d := distance(n, f)
+		d := Distance(n, f)
 		limit := max(1, min(len(n), len(f))/3)
 		if min(len(n), len(f)) <= 2 {
 			limit = 0
@@ -169,9 +169,9 @@ func fold(s string) string {
 	return strings.ReplaceAll(strings.ToLower(s), "_", "-")
 }
 
-// distance is the number of letters to insert, delete, change or swap with
-// their neighbour to make b of a.
-func distance(a, b string) int {
+// Distance is the number of bytes to insert, delete, change or swap with their
+// neighbour to make b of a. It takes time with the product of their lengths.
+func Distance(a, b string) int {
 	prev2 := make([]int, len(b)+1)
 	prev := make([]int, len(b)+1)
 	cur := make([]int, len(b)+1)

@@ -331,6 +331,16 @@ func TestNearest(t *testing.T) {
 	f("xyz", "")
 	f("", "")
 	f(strings.Repeat("users", 1000), "")
+	for i, a := range known {
+		for _, b := range known[i:] {
+			if Distance(a, b) != Distance(b, a) {
+				t.Errorf("Distance(%q, %q) is not symmetric", a, b)
+			}
+		}
+		if Distance(a, a) != 0 {
+			t.Errorf("Distance(%q, itself) is not 0", a)
+		}
+	}
 }
 
 // hostile are texts that have to give an answer at once, whatever it is.

@@ -366,11 +366,15 @@ func find(what, name string, entries [][]string) (int, error) {
 		name string
 		d    int
 	}
+	// A name longer than any in the catalogue is far from all of them; cutting it
+	// bounds the work.
+	const longest = 80
+	want = want[:min(len(want), longest)]
 	var all []near
 	for _, spellings := range entries {
 		best := near{spellings[0], 1 << 30}
 		for _, s := range spellings {
-			best.d = min(best.d, editDistance(want, plainName(s)))
+			best.d = min(best.d, strictyaml.Distance(want, plainName(s)))
 		}
 		all = append(all, best)
 	}
@@ -405,29 +409,4 @@ func plainName(s string) string {
 		}
 	}
 	return s
-}
-
-// editDistance is the Levenshtein distance over bytes; names are ASCII.
-func editDistance(a, b string) int {
-	// A name longer than any in the catalogue is far from all of them; cutting it
-	// bounds the work.
-	const longest = 80
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
