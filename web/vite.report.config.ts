@@ -1,4 +1,8 @@
+import { readFileSync } from 'node:fs'
 import { defineConfig } from 'vite'
+
+// What the licences of its parts ask for goes with the page, which has no other file.
+const licenses = readFileSync(new URL('public/licenses.txt', import.meta.url), 'utf8')
 
 // The offline report: one script without imports and one style sheet, with fixed names, for a single HTML file.
 export default defineConfig({
@@ -18,6 +22,7 @@ export default defineConfig({
       input: 'src/report.tsx',
       output: {
         format: 'iife',
+        postBanner: `/*!\n${licenses}*/`,
         codeSplitting: false,
         entryFileNames: 'report.js',
         assetFileNames: 'report[extname]',
