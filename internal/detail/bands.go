@@ -194,6 +194,9 @@ func (s *Store) Bands(figures []string, workload string, from, to int64, points 
 	b, provisional := s.bandBuckets(from, to, points)
 	g := BandsGrid{From: ToMs(b.from), StepMs: ToMs(b.step), N: b.n, Provisional: provisional, Figures: make(map[string]Band)}
 	w, there := s.workloadOf(workload)
+	if there {
+		g.Good = s.good(w, b)
+	}
 	for _, name := range figures {
 		band := Band{
 			Count: make([]int64, b.n), Min: unknown(b.n), P50: unknown(b.n), P95: unknown(b.n), P99: unknown(b.n), Max: unknown(b.n),

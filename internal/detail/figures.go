@@ -449,21 +449,14 @@ func (s *Store) rates(out *Figures, ws []window, own []share, started []int64) {
 // judge holds the limits against the requests, by the rules of a summary. Over several
 // steps a limit has its worst step, as there.
 func (s *Store) judge(sel *selection, out *Figures) {
-	limits := sel.input.Limits
+	limits := rules(&sel.input)
 	if len(limits) == 0 {
 		return
 	}
 	bad := make([]bool, len(sel.marks))
 	byStep := make([][]LimitFigure, len(sel.windows))
-	for _, l := range limits {
-		name, fromSchedule := stats.LimitFigure(l.Metric, sel.input.RateDriven)
-		f, ok := figureOf(name)
-		if l.Metric == itl {
-			f, ok = figMeanITL, true
-		}
-		if !ok {
-			panic("BUG: a limit on " + l.Metric + " passed validation")
-		}
+	for k := range limits {
+		l := &limits[k]
 		values := make([][]float64, len(sel.windows))
 		infinite := make([]int64, len(sel.windows))
 		for i, mark := range sel.marks {
@@ -475,15 +468,7 @@ func (s *Store) judge(sel *selection, out *Figures) {
 			if sel.byStep != nil {
 				w = int(sel.byStep[sel.step[row]])
 			}
-			q := stats.Judged{Status: sel.status(row), Buffered: record.Flags(sel.flags[row])&record.BufferedStream != 0}
-			q.Value, q.Has = sel.known(row, f)
-			if q.Status == record.Cancelled && !q.Has {
-				of := figE2E
-				if fromSchedule {
-					of = figE2EFromSchedule
-				}
-				q.Waited, q.Waits = sel.value(row, of)
-			}
+			q := sel.judged(row, l)
 			over, counted, endless := q.Judge(l.Metric, float64(l.Value))
 			bad[i] = bad[i] || over
 			if counted {

@@ -142,6 +142,9 @@ type BandsGrid struct {
 	N           int             `json:"n"`
 	Provisional *Ms             `json:"provisional"`
 	Figures     map[string]Band `json:"figures"`
+	// Good counts the requests scheduled in each bucket that are within every limit; it is
+	// left out without limits.
+	Good []int64 `json:"good,omitempty"`
 }
 
 // Band is one figure: count of values, and the others in ms. Min and max are

@@ -57,7 +57,7 @@ export interface SeriesList { series: Series[]; missing: Missing[] }
 export interface Grid { from: Ms; step_ms: Ms; n: number; series: Record<string, GridSeries> }
 export interface GridSeries { mean: N[]; min?: N[]; max?: N[] }
 
-export interface BandsGrid { from: Ms; step_ms: Ms; n: number; figures: Record<string, Band> }
+export interface BandsGrid { from: Ms; step_ms: Ms; n: number; figures: Record<string, Band>; good?: number[] }
 export interface Band { count: N[]; min: N[]; p50: N[]; p95: N[]; p99: N[]; max: N[] }
 
 export interface HeatGrid { from: Ms; step_ms: Ms; n: number; edges_ms: number[]; /** col, row, count triples */ cells: number[] }

@@ -79,7 +79,7 @@ export class BundleSource implements Source {
       if (f === undefined) continue
       out[name] = { count: cut.of(f.count), min: cut.of(f.min), p50: cut.of(f.p50), p95: cut.of(f.p95), p99: cut.of(f.p99), max: cut.of(f.max) }
     }
-    return { from: cut.from, step_ms: g.step_ms, n: cut.n, figures: out }
+    return { from: cut.from, step_ms: g.step_ms, n: cut.n, figures: out, ...(g.good && { good: cut.of(g.good) }) }
   }
 
   async heat(figure: string, workload: string, from: Ms, to: Ms): Promise<HeatGrid> {

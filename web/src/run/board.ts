@@ -503,6 +503,6 @@ export function joinMarks(old: Mark[], next: Mark[]): Mark[] {
   return out
 }
 
-const headline = new Set(['client.requests_in_flight', 'client.output_tokens', 'client.requests_failed', 'client.requests_ok', 'client.requests_good'])
+const headline = new Set(['client.requests_in_flight', 'client.output_tokens', 'client.requests_failed', 'client.requests_ok'])
 
 export const envelopeKey = (l: Lane) => `${l.signal}/${l.stat}`

@@ -32,6 +32,8 @@ export class Frame {
   readonly envelopes = new Map<string, { axis: Axis; grid: EnvelopeGrid }>()
   grid: Axis | null = null
   bandAxis: Axis | null = null
+  /** Requests within every limit per second, by bucket of bandAxis; null without limits. */
+  good: number[] | null = null
 
   constructor(readonly from: Ms, readonly to: Ms, readonly points: number) {}
 
@@ -47,6 +49,7 @@ export class Frame {
 
   addBands(workload: string, g: BandsGrid) {
     this.bandAxis = new Axis(g.from, g.step_ms, g.n)
+    if (workload === '' && g.good) this.good = g.good.map((n) => (n * 1000) / g.step_ms)
     for (const [figure, b] of Object.entries(g.figures)) this.bands.set(bandKey(figure, workload), b)
   }
 

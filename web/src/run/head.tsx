@@ -63,6 +63,7 @@ function headFigures(board: Board): HeadFigure[] {
     const v = frame?.bands.get(bandKey(name, ''))?.p95
     return v && axis ? cut(v, ...indices(axis, range.from, range.to)) : []
   }
+  const good = (): N[] => (frame?.good && frame.bandAxis ? cut(frame.good, ...indices(frame.bandAxis, range.from, range.to)) : [])
   // What only snapshots tell begins when the view was opened; the rest of the minute is not known.
   const past = (k: 'goodput_rps' | 'ttft_p95_ms' | 'tpot_p95_ms') => [...new Array<N>(sparkLength - board.history.length).fill(null), ...board.history.map((x) => x[k])]
   const meanOf = (signal: string): N => {
@@ -76,7 +77,7 @@ function headFigures(board: Board): HeadFigure[] {
   const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
     made('inflight', t('hInFlight'), live ? count(h?.in_flight) : count((board.selection ? null : meanInFlight(board.doc)) ?? meanOf('client.requests_in_flight')), inFlight),
-    made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : course('client.requests_good'), missed(board, /goodput|attainment/, () => null)),
+    made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : good(), missed(board, /goodput|attainment/, () => null)),
     made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(board, /^ttft/, (s) => (s.stat === 'p95' ? p95('ttft') : null))),
     made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(board, /^(tpot|itl)/, (s) => (s.stat === 'p95' && s.metric === 'tpot' ? p95('tpot') : null))),
     made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), course('client.output_tokens')),

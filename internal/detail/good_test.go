@@ -1,0 +1,74 @@
+package detail
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"plimsoll/internal/record"
+	"plimsoll/internal/stats"
+)
+
+// within says whether a request meets every limit of a run.
+func within(q *record.Request, in *stats.Input) bool {
+	for _, l := range in.Limits {
+		if l.Metric == "tpot" || l.Metric == itl {
+			if q.Flags&record.BufferedStream != 0 {
+				continue
+			}
+		}
+		name, _ := stats.LimitFigure(l.Metric, in.RateDriven)
+		values, sum := exactly(q, name), 0.0
+		for _, v := range values {
+			sum += v
+		}
+		if len(values) > 0 && sum/float64(len(values))*1e6 > float64(l.Value) {
+			return false
+		}
+	}
+	return q.Status == record.OK
+}
+
+// Every good request is in the bucket of its schedule, and in no other.
+func TestGoodAgainstExact(t *testing.T) {
+	some := false
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		in, list := someRun(r, rapid.IntRange(1, 60).Draw(t, "requests"), 1)
+		points := rapid.SampledFrom([]int{1, 3, 20, 600}).Draw(t, "points")
+		workload := rapid.SampledFrom([]string{"", "workload 1"}).Draw(t, "workload")
+		s := storeOf(in, list)
+		if rapid.Bool().Draw(t, "over") {
+			s.finish(nil)
+		}
+		from, to := int64(0), int64(0)
+		if rapid.Bool().Draw(t, "part") {
+			from, to = int64(1.2e9), int64(5.7e9)
+		}
+		g := s.Bands(nil, workload, from, to, points)
+		if len(in.Limits) == 0 {
+			if g.Good != nil {
+				t.Fatalf("good requests %v without a limit", g.Good)
+			}
+			return
+		}
+		want := make([]int64, g.N)
+		known := workload == ""
+		for _, q := range list {
+			known = known || q.Workload == workload
+			i := floor(binTime(q)-g.From.NS(), g.StepMs.NS())
+			if i >= 0 && i < int64(g.N) && (workload == "" || q.Workload == workload) && within(q, &in) {
+				want[i]++
+				some = true
+			}
+		}
+		if known && !slices.Equal(g.Good, want) {
+			t.Fatalf("good requests %v, want %v", g.Good, want)
+		}
+	})
+	if !some {
+		t.Error("no request of any run was good: nothing was compared")
+	}
+}
