@@ -19,6 +19,7 @@ import (
 	"plimsoll/internal/report"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
+	"plimsoll/internal/stats"
 )
 
 // latest is the name of the run that was started last.
@@ -196,6 +197,34 @@ type opened struct {
 	about *report.Run
 }
 
+// failures looks up what the first failed request of each kind said.
+func (a *app) failures(saved *run.Run, about *report.Run) error {
+	left := 0
+	for _, n := range about.Summary.Requests.ByError {
+		left += int(min(n, 1))
+	}
+	about.Failures = map[string]string{}
+	if left == 0 {
+		return nil
+	}
+	for r := range saved.Requests() {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
+		if r.Status != record.Failed || r.Phase != record.Steady {
+			continue
+		}
+		k := stats.ErrorName(r.Error)
+		if _, known := about.Failures[k]; !known {
+			about.Failures[k] = r.Message
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
 // openRun reads a run, and makes its figures again when they were never written.
 func (a *app) openRun(dir string) (*opened, error) {
 	saved, err := run.Open(dir)
@@ -217,6 +246,9 @@ func (a *app) openRun(dir string) (*opened, error) {
 		for _, n := range saved.Notes() {
 			about.Notes = append(about.Notes, noteText(n))
 		}
+	}
+	if err := a.failures(saved, about); err != nil {
+		return nil, err
 	}
 	switch info.State {
 	case run.Running:

@@ -26,8 +26,8 @@ type Plan struct {
 	// Endpoints are the URLs that requests would go to, without queries.
 	Endpoints []string `json:"endpoints"`
 	// Searches are the URLs that workloads ask before their turns, likewise.
-	Searches  []string   `json:"searches,omitempty"`
-	Steps     []PlanStep `json:"steps"`
+	Searches []string   `json:"searches,omitempty"`
+	Steps    []PlanStep `json:"steps"`
 	// Replay is the trace or data set that is replayed, nil for none.
 	Replay *run.Replay `json:"replay,omitempty"`
 	// Lengths says what is sent before the run to make the lengths of prompts exact;

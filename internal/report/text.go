@@ -34,6 +34,8 @@ type Run struct {
 	Alignment *Alignment
 	// Folder is where the run is kept, "" for nowhere.
 	Folder string
+	// Failures has what the first failed request of a kind said, by the kind's name.
+	Failures map[string]string
 	// Stopped says why the run ended early, "" when it did not.
 	Stopped string
 	// Probe is what a probe came to, nil for other runs.
@@ -79,7 +81,7 @@ func Text(w io.Writer, r *Run) error {
 	t := &text{s: r.Summary}
 	t.head(r)
 	t.verdict(r)
-	t.failures()
+	t.failures(r)
 	t.load(r)
 	t.latency()
 	t.tokens(r)
@@ -276,7 +278,7 @@ func reasonLine(r stats.Reason) string {
 	return strings.ReplaceAll(r.Check, "_", " ") + ": " + r.Text
 }
 
-func (t *text) failures() {
+func (t *text) failures(r *Run) {
 	q := t.s.Requests
 	if q.Scheduled == 0 {
 		t.section("FAILURES", "no request was scheduled in the window")
@@ -301,6 +303,11 @@ func (t *text) failures() {
 			}
 		}
 		lines = append(lines, strings.Join(each, ", "))
+		for _, k := range kinds {
+			if m := r.Failures[k]; m != "" {
+				lines = append(lines, k+": "+Cut(Printable(m), longestMessage))
+			}
+		}
 		if q.SearchFailed > 0 {
 			lines = append(lines, Count(q.SearchFailed)+" of them of the search before the request, which was not sent")
 		}
@@ -313,6 +320,9 @@ func (t *text) failures() {
 	}
 	t.section("FAILURES", lines...)
 }
+
+// longestMessage is how much of a message is shown, three lines or so.
+const longestMessage = 200
 
 func perSecond(v *float64) string {
 	if v == nil {
