@@ -1,6 +1,7 @@
 package conduct
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -92,7 +93,7 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 }
 
 // taker names an API that takes a body.
-func taker[T ~string | ~[]byte](body T) string {
+func taker(body json.RawMessage) string {
 	for _, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAICompletions, dialect.OpenAIResponses} {
 		if dialect.CheckBody(api, string(body)) == nil {
 			return fmt.Sprintf("--api %s takes it, ", api)
