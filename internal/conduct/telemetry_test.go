@@ -26,7 +26,7 @@ func hanging(t *testing.T) string {
 // beside the client's figures, which agree with it to the token.
 func TestTelemetryIsKept(t *testing.T) {
 	url := serveTwin(t)
-	cfg := config(t, plan(t, "target.url="+url, "load.users=4", "load.duration=1200ms", "load.warmup=100ms", "users.output-tokens=20", "target.ignore-eos=true",
+	cfg := config(t, plan(t, "target.url="+url, "load.users=4", "load.duration=3s", "load.warmup=100ms", "users.output-tokens=20", "target.ignore-eos=true",
 		"data.telemetry="+url+"/metrics,"+hanging(t), "data.telemetry-interval=100ms"))
 	res, err := Run(context.Background(), cfg)
 	if err != nil {

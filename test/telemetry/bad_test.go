@@ -129,11 +129,21 @@ func TestBadExporters(t *testing.T) {
 	if q := with.Requests; q.OK != without.Requests.OK || q.OK < 150 || q.OK != q.Scheduled || q.Error+q.Incomplete+q.Cancelled > 0 {
 		t.Errorf("requests %+v beside bad exporters, %+v without", q, without.Requests)
 	}
-	for _, name := range []string{"ttft", "e2e"} {
-		a, b := without.Latency[name], with.Latency[name]
-		t.Logf("%s p50 %.3f ms, without %.3f ms", name, *b.P50, *a.P50)
-		if *b.P50 > *a.P50+10 {
-			t.Errorf("%s p50 is %.3f ms beside bad exporters, %.3f ms without", name, *b.P50, *a.P50)
+	slow := func() (said []string) {
+		for _, name := range []string{"ttft", "e2e"} {
+			a, b := without.Latency[name], with.Latency[name]
+			t.Logf("%s p50 %.3f ms, without %.3f ms", name, *b.P50, *a.P50)
+			if *b.P50 > *a.P50+10 {
+				said = append(said, fmt.Sprintf("%s p50 is %.3f ms beside bad exporters, %.3f ms without", name, *b.P50, *a.P50))
+			}
+		}
+		return said
+	}
+	if len(slow()) > 0 {
+		// The machine may have become slower since: what it does without them now says so.
+		_, _, without = measure("none")
+		for _, s := range slow() {
+			t.Error(s)
 		}
 	}
 	t.Logf("%v of processor time and %d MiB, without %v and %d MiB", r.CPU, r.Memory>>20, alone.CPU, alone.Memory>>20)
