@@ -72,7 +72,7 @@ func TestWatchingCostsLittle(t *testing.T) {
 			kind := kinds[(i+j)%len(kinds)]
 			args := []string{
 				"run", "--url", url, "--users", "200", "--prompt-tokens", "16", "--ignore-eos", "--output-tokens", "uniform:100..300",
-				"--duration", "6s", "--drain", "0s", "--out", "runs", "--telemetry", "none", "--quiet",
+				"--duration", "10s", "--drain", "0s", "--out", "runs", "--telemetry", "none", "--quiet",
 			}
 			if kind != "alone" {
 				args = append(args, "--serve", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func TestWatchingCostsLittle(t *testing.T) {
 			return panel != ""
 		})
 		if n := follow(t, panel); n < 4 {
-			t.Errorf("%d snapshots of a run of 6 s", n)
+			t.Errorf("%d snapshots of a run of 10 s", n)
 		}
 		cost := map[string]float64{}
 		for _, kind := range kinds {
@@ -113,8 +113,8 @@ func TestWatchingCostsLittle(t *testing.T) {
 	for _, kind := range kinds[1:] {
 		list := ratios[kind]
 		slices.Sort(list)
-		// Of nine pairs the second is below the true median in 98 of 100 cases.
-		median, least := list[rounds/2], list[1]
+		// Of nine pairs the third is below the true median in 91 of 100 cases.
+		median, least := list[rounds/2], list[2]
 		t.Logf("%s: %.3f times what it costs alone, at least %.3f", kind, median, least)
 		if least > 1.03 {
 			t.Errorf("%s it costs %.3f times what it costs alone (at least %.3f), want at most 1.03", kind, median, least)
