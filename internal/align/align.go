@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// DefaultStep is the length of a cell of the grid unless a run is too long for it.
-	DefaultStep = int64(time.Second)
 	// mostRows is the number of rows from which on cells become longer: some 100 MB
 	// on disk, and a minute to make.
 	mostRows = 40_000_000
@@ -67,7 +65,7 @@ func (s *Source) handsOn(id signal.ID) bool {
 
 // Input is what a timeline is made of.
 type Input struct {
-	// Step is the length of a cell in ns, 0 for DefaultStep or, in a run that is too
+	// Step is the length of a cell in ns, 0 for a second or, in a run that is too
 	// long for it, more.
 	Step int64
 	// Start is the start instant of the run's clock.
