@@ -91,6 +91,10 @@ twin-accuracy: ## the twin against a table of measurements: make twin-accuracy R
 browser: panel ## the panel in a real browser: Debian's chromium, installed when it is missing; screenshots in .screenshots
 	@CGO_ENABLED=0 PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 9m -count=1 $(TESTFLAGS) ./test/browser
 
+.PHONY: pictures
+pictures: panel ## the pictures of docs/panel.md made anew, from real runs against simulated clusters (six to ten minutes); look at them
+	@CGO_ENABLED=0 PLIMSOLL_PICTURES=docs/panel PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 15m -count=1 -run '^TestPictures$$' -v $(TESTFLAGS) ./test/browser
+
 .PHONY: slow
 slow: panel ## the slow part of the process tests: thousands of streams, a full disk, a million requests in the panel
 	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 10m -count=1 $(TESTFLAGS) ./test
