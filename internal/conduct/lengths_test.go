@@ -19,7 +19,8 @@ import (
 // template; with a tokenizer that answers, or not, and usage, or not.
 type counter struct {
 	tokenize, usage bool
-	bytes           bool // counts bytes, and no template
+	bytes           bool  // counts bytes, and no template
+	most            int64 // the texts that the tokenizer answers, 0 for all
 	asked, sent     atomic.Int64
 }
 
@@ -44,8 +45,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n += count(m.Content)
 	}
 	if r.URL.Path == "/tokenize" {
-		c.asked.Add(1)
-		if !c.tokenize {
+		if n := c.asked.Add(1); !c.tokenize || c.most > 0 && n > c.most {
 			http.NotFound(w, r)
 			return
 		}
@@ -125,6 +125,12 @@ func TestLengthsAreCalibrated(t *testing.T) {
 	_, err = f(silent, ticks, "exact")
 	if _, ok := errors.AsType[*PreflightError](err); !ok || !strings.Contains(err.Error(), "lengths cannot be calibrated") || !strings.Contains(err.Error(), "--tokenizer") || silent.sent.Load() != 1 {
 		t.Errorf("a server that counts nothing: %v, %d requests", err, silent.sent.Load())
+	}
+	// What its tokenizer and its usage say are counts of different things.
+	fickle := &counter{tokenize: true, usage: true, most: 3}
+	_, err = f(fickle, ticks, "exact")
+	if _, ok := errors.AsType[*PreflightError](err); !ok || !strings.Contains(err.Error(), "answers some texts and not others") || fickle.sent.Load() != 0 {
+		t.Errorf("a tokenizer that answers three times: %v, %d requests", err, fickle.sent.Load())
 	}
 }
 
