@@ -300,8 +300,7 @@ func TestFailuresAreMarked(t *testing.T) {
 // TestSourcesAreLostAndFound: a page that no longer answers is a mark with an end.
 func TestSourcesAreLostAndFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s *stage
-		s = newStage(t, func(r *Run) {
+		s := newStage(t, func(r *Run) {
 			r.Every = time.Second
 			now := r.Now
 			r.Sources = func() []telemetry.SourceInfo {
