@@ -14,7 +14,8 @@ type RunRow struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Started string `json:"started"` // RFC 3339, UTC
-	// State is as run.json says: running, done, interrupted or failed.
+	// State is as run.json says: running, done, interrupted or failed; or killed, where
+	// run.json says running and nobody writes the run any more.
 	State     string   `json:"state"`
 	Live      bool     `json:"live"`
 	DurationS *float64 `json:"duration_s"`

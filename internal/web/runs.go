@@ -220,8 +220,21 @@ func (s *Server) row(id string) *detail.RunRow {
 		out.Live, out.DurationS = true, now.DurationS
 		out.Requests, out.Errors, out.ErrorShare = now.Requests, now.Errors, now.ErrorShare
 		out.TTFTP95, out.TPOTP95, out.OutputPerS, out.GoodputRPS = now.TTFTP95, now.TPOTP95, now.OutputPerS, now.GoodputRPS
+	} else {
+		out.State = s.state(id, out.State)
 	}
 	return &out
+}
+
+// stateKilled is said of a run that by its run.json is under way, but that nobody writes.
+const stateKilled = "killed"
+
+// state is what a run's run.json says of how far it is, or that its process was killed.
+func (s *Server) state(id, said string) string {
+	if said == string(run.Running) && !s.fresh(id) {
+		return stateKilled
+	}
+	return said
 }
 
 // runList are runs, the newest first.
@@ -370,9 +383,11 @@ const killedTime = time.Minute
 // written says whether a run that is not at its end was written lately.
 func (s *Server) written(id string) bool {
 	saved, err := s.openRun(id)
-	if err != nil || saved.Info().State != run.Running {
-		return false
-	}
+	return err == nil && saved.Info().State == run.Running && s.fresh(id)
+}
+
+// fresh says whether anything of a run was written lately.
+func (s *Server) fresh(id string) bool {
 	for _, name := range []string{"run.json", "requests", "telemetry"} {
 		if fi, err := s.root.Lstat(id + "/" + name); err == nil && time.Since(fi.ModTime()) < killedTime {
 			return true

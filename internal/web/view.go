@@ -208,6 +208,7 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 	if doc.Summary == nil {
 		doc.Summary = o.summary
 	}
+	doc.Run.State = s.state(id, doc.Run.State)
 	return writeJSON(w, http.StatusOK, &doc)
 }
 

@@ -177,11 +177,17 @@ func TestDeleteOfAnother(t *testing.T) {
 	if status, _, body := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusConflict || !strings.Contains(string(body), "another process") {
 		t.Errorf("DELETE of a run that is written: %d %s", status, body)
 	}
+	if list := get[rowList](t, s, "/api/runs").Runs; len(list) != 1 || list[0].State != "running" {
+		t.Errorf("a run that is written: %+v", list)
+	}
 	long := time.Now().Add(-2 * killedTime)
 	for _, name := range []string{"run.json", "requests", "telemetry"} {
 		if err := os.Chtimes(filepath.Join(w.Dir(), name), long, long); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
+	}
+	if list := get[rowList](t, s, "/api/runs").Runs; len(list) != 1 || list[0].State != stateKilled {
+		t.Errorf("a run that nobody writes: %+v", list)
 	}
 	if status, _, body := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusNoContent {
 		t.Errorf("DELETE of a run that nobody writes: %d %s", status, body)

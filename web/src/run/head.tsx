@@ -140,7 +140,7 @@ function Spark({ values, fail, title }: { values: N[]; fail: boolean; title: str
   return <canvas ref={ref} class="spark" title={title} aria-hidden="true" />
 }
 
-const verdictClass = (v: string) => (v === 'invalid' || v === 'failed' ? ' is-fail' : v === 'client-bound' || v === 'interrupted' ? ' is-note' : v === 'valid' ? ' is-valid' : '')
+const verdictClass = (v: string) => (v === 'invalid' || v === 'failed' ? ' is-fail' : v === 'client-bound' || v === 'interrupted' || v === 'killed' ? ' is-note' : v === 'valid' ? ' is-valid' : '')
 
 export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Board; marksOpen: boolean; toggleMarks: () => void; openLanes: () => void }) {
   const { doc } = board

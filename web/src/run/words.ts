@@ -11,7 +11,7 @@ const en = {
   sm: 'SM activity', tensor: 'Tensor activity', dram: 'DRAM activity', gpuUtil: 'GPU utilisation', gpuMem: 'GPU memory', power: 'Power', clock: 'SM clock', temp: 'Temperature', throttled: 'Throttled',
   net: 'Network', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: 'Retransmits', lag: 'Client lag', sendLag: 'send', readLag: 'read', canaryLag: 'canary', cpu: 'Client CPU',
 
-  valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', failedRun: 'failed', stopping: 'stopping', connecting: 'connecting again',
+  valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', failedRun: 'failed', stopping: 'stopping', connecting: 'connecting again',
   warmup: 'warm-up', steady: 'steady', drain: 'drain', step: 'step {n} of {of}', of: '{a} of {b}', left: '{t} left',
   hInFlight: 'in flight', hGoodput: 'goodput', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: 'output', hFailures: 'failures',
   over: '+{by} over {limit}', manifold: '{by} × {limit}', overOnly: 'over {limit}', under: '−{by} under {limit}', spark60: 'the last 60 s', sparkRange: 'over the range',
@@ -37,7 +37,7 @@ export const t = words(en, {
   sm: 'SM 活跃度', tensor: '张量核活跃度', dram: '显存带宽活跃度', gpuUtil: 'GPU 利用率', gpuMem: 'GPU 显存', power: '功率', clock: 'SM 频率', temp: '温度', throttled: '降频',
   net: '网络', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: '重传', lag: '客户端延迟', sendLag: '发送', readLag: '读取', canaryLag: '探针', cpu: '客户端 CPU',
 
-  valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', failedRun: '失败', stopping: '正在停止', connecting: '正在重新连接',
+  valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', failedRun: '失败', stopping: '正在停止', connecting: '正在重新连接',
   warmup: '预热', steady: '稳态', drain: '排空', step: '第 {n} 步，共 {of} 步', of: '{a} / {b}', left: '剩余 {t}',
   hInFlight: '进行中', hGoodput: '有效吞吐', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: '输出', hFailures: '失败',
   over: '超出 {limit} {by}', manifold: '{limit} 的 {by} 倍', overOnly: '超出 {limit}', under: '低于 {limit} {by}', spark60: '最近 60 秒', sparkRange: '所选范围',
