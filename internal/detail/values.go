@@ -57,33 +57,26 @@ func appendDecimals(b []byte, v float64) []byte {
 type Times []float64
 
 // MarshalJSON writes the list.
-func (t Times) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 2+8*len(t))
-	b = append(b, '[')
-	for i, v := range t {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendDecimals(b, v)
-	}
-	return append(b, ']'), nil
-}
+func (t Times) MarshalJSON() ([]byte, error) { return appendList(t, appendDecimals), nil }
 
 // Values is a list of figures, NaN for unknown: null in JSON, the others rounded to
 // six digits, twice as many as are ever shown.
 type Values []float64
 
 // MarshalJSON writes the list.
-func (l Values) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 2+8*len(l))
+func (l Values) MarshalJSON() ([]byte, error) { return appendList(l, appendSix), nil }
+
+// appendList writes a list as JSON, each value by value.
+func appendList(list []float64, value func([]byte, float64) []byte) []byte {
+	b := make([]byte, 0, 2+8*len(list))
 	b = append(b, '[')
-	for i, v := range l {
+	for i, v := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendSix(b, v)
+		b = value(b, v)
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
 }
 
 // appendSix appends v rounded to six digits, null for what is no number.
