@@ -1,7 +1,9 @@
 package report
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -34,6 +36,30 @@ func TestFigure(t *testing.T) {
 	f(-100, "-100")
 	f(math.NaN(), "-")
 	f(math.Inf(1), "-")
+}
+
+// Values exactly halfway between two figures, as the panel writes them too: its tests
+// read the same file.
+func TestFigureTies(t *testing.T) {
+	b, err := os.ReadFile("../../web/testdata/ties.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ties []struct {
+		Value float64
+		Text  string
+	}
+	if err := json.Unmarshal(b, &ties); err != nil || len(ties) < 10 {
+		t.Fatalf("%d values, %v", len(ties), err)
+	}
+	for _, tie := range ties {
+		if got := Figure(tie.Value); got != tie.Text {
+			t.Errorf("Figure(%v) = %q, want %q", tie.Value, got, tie.Text)
+		}
+		if got := Figure(-tie.Value); got != "-"+tie.Text {
+			t.Errorf("Figure(%v) = %q, want -%q", -tie.Value, got, tie.Text)
+		}
+	}
 }
 
 func TestSeconds(t *testing.T) {

@@ -1,10 +1,17 @@
 import { expect, test } from 'vitest'
+import ties from '../testdata/ties.json'
 import { brief, count, digits, duration, elapsed, figure, plain, share, unknown } from './format'
 
 test.each([
   [0, '0'], [1, '1.00'], [12.34, '12.3'], [123.4, '123'], [999.4, '999'], [999.6, '1000'], [0.1234, '0.123'], [0.00123, '0.00123'],
   [9.996, '10.0'], [99.96, '100'], [-12.34, '-12.3'], [1.234e-9, '1.23e-9'],
 ])('digits(%d)', (v, want) => expect(digits(v)).toBe(want))
+
+// The report package rounds the same file: a figure reads alike on paper and on the screen.
+test.each(ties)('digits($value) as the report writes it', ({ value, text }) => {
+  expect(digits(value)).toBe(text.replaceAll(',', ''))
+  expect(digits(-value)).toBe('-' + text.replaceAll(',', ''))
+})
 
 test.each([
   [null, unknown], [undefined, unknown], [NaN, unknown], [Infinity, unknown], [0, '0\u2009ms'], [0.0124, '12.4\u2009µs'], [0.9994, '999\u2009µs'], [0.9996, '1.00\u2009ms'], [12.44, '12.4\u2009ms'],

@@ -7,12 +7,23 @@ export interface Figure { text: string; unit: string }
 const thin = '\u2009'
 export const unknown = '–'
 
+/**
+ * Rounds to three significant digits. A value that lies exactly halfway, as 37 requests in 8 s do
+ * (4.625), goes to the even neighbour: the printed report rounds so, and the same figure must not
+ * read differently in two places. toPrecision alone takes the larger one.
+ */
+function rounded(v: number): number {
+  // 30 digits tell a half from its neighbours, which differ by the 17th.
+  const half = /^(-?\d\.\d\d)50{26}(e.*)$/.exec(v.toExponential(29))
+  return half && Number(half[1]!.slice(-1)) % 2 === 0 ? Number(half[1]! + half[2]!) : Number(v.toPrecision(3))
+}
+
 /** Three significant digits without exponent; 0 is "0", and whole numbers keep their digits. */
 export function digits(v: number): string {
   if (v === 0) return '0'
   const a = Math.abs(v)
-  if (a >= 999.5) return String(Math.round(v))
-  const r = Number(v.toPrecision(3))
+  if (a >= 999.5) return String(Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v))
+  const r = rounded(v)
   const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(r))))
   return places > 6 ? r.toExponential(2) : r.toFixed(places)
 }
