@@ -161,9 +161,11 @@ func TestSearchAtAURL(t *testing.T) {
 		if r.Status != record.OK || r.RetrievalEnd-r.RetrievalStart < 60*ms || r.Scheduled < r.RetrievalEnd || r.Start < r.Scheduled {
 			t.Errorf("%s: the request is %v, its search from %d to %d, due at %d: %s", path, r.Status, r.RetrievalStart, r.RetrievalEnd, r.Scheduled, r.Message)
 		}
+		s.mu.Lock()
 		if len(s.bodies) != 1 || s.bodies[0] != want || s.keys[0] != "" {
 			t.Errorf("%s: the search got %q with the key %q", path, s.bodies, s.keys)
 		}
+		s.mu.Unlock()
 	}
 	g, _ := f("broken", "/search", func(w http.ResponseWriter) { http.Error(w, "no index", 500) }, workload.Action{})
 	if r := g.only(); r.Error != record.HTTPStatusError || r.Start != record.Unset || !strings.Contains(r.Message, "retrieval: HTTP 500: no index") || len(g.server.Requests()) != 0 {
