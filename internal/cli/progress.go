@@ -37,7 +37,8 @@ type progress struct {
 	// line of progress.
 	status *status
 	line   string
-	over   bool // nothing is drawn any more
+	over   bool // nothing of the run is drawn any more
+	made   bool // it was said that what the panel draws is made
 }
 
 // workingAfter is how long the figures may take before that is said.
@@ -58,6 +59,10 @@ func (p *progress) show(c conduct.Progress) {
 			report.Plural(c.Counts.InFlight, "request"))
 	}
 	if p.quiet {
+		return
+	}
+	if c.Making > 0 {
+		p.making(c.Making)
 		return
 	}
 	if c.Over && p.after == nil {
@@ -84,6 +89,25 @@ func (p *progress) working() {
 	p.clear()
 	p.over = true
 	_, _ = io.WriteString(p.w, "working out the figures\n")
+}
+
+// making says how much is made of what the panel draws: on a line that is redrawn, or
+// once.
+func (p *progress) making(share float64) {
+	if p.after != nil {
+		p.after.Stop() // the figures are worked out
+	}
+	said := p.made
+	p.over, p.made = true, true
+	const text = "making what the panel draws"
+	switch {
+	case p.tty:
+		p.clear()
+		_, _ = fmt.Fprintf(p.w, "%s  %.0f %%", text, 100*share)
+		p.drawn = 1
+	case !said:
+		_, _ = io.WriteString(p.w, text+"\n")
+	}
 }
 
 // draw writes what stands on the terminal anew, in one piece so that it does not

@@ -57,6 +57,25 @@ func TestProgressLine(t *testing.T) {
 	f("[==>       ]  20 %  ended after 21.0 s  4 users  24 ok", c)
 }
 
+// What the panel draws is made after all figures are known: on a terminal the line says
+// how far that is, elsewhere one line says it once, and nothing does when quiet.
+func TestProgressOfMaking(t *testing.T) {
+	f := func(want string, tty, quiet bool) {
+		t.Helper()
+		var b bytes.Buffer
+		p := newProgress(&Env{Stderr: &b, StderrTTY: tty}, quiet)
+		p.show(conduct.Progress{Over: true, Making: 0.2, Share: -1, Left: -1})
+		p.show(conduct.Progress{Over: true, Making: 0.75, Share: -1, Left: -1})
+		p.close()
+		if got := b.String(); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+	f("making what the panel draws  20 %\r\x1b[Kmaking what the panel draws  75 %\r\x1b[K", true, false)
+	f("making what the panel draws\n", false, false)
+	f("", true, true)
+}
+
 // TestProgressOnATerminal: one line is redrawn and taken away at the end, and it
 // never wraps.
 func TestProgressOnATerminal(t *testing.T) {

@@ -46,7 +46,7 @@ type PredictConfig struct {
 	Explain bool
 	Each    func(r *record.Request, s *twin.Stages, replica int)
 	// Progress, when not nil, is called about once a second of this machine's time
-	// while the prediction lasts.
+	// while the prediction lasts and what the panel draws of it is made.
 	Progress func(Progress)
 }
 
@@ -316,7 +316,7 @@ func (p *predictor) conclude(pr *twin.Prediction, t *tally) (*PredictResult, err
 			return nil, err
 		}
 	}
-	_, err := conclude(t.writer, in, &out.Result, time.Now().UTC(), p.target(), nil, t.writer.Close())
+	_, err := conclude(t.writer, in, &out.Result, time.Now().UTC(), p.target(), nil, t.writer.Close(), making(p.cfg.Progress, progressInterval))
 	return out, err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plimsoll/internal/detail"
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
@@ -271,4 +272,52 @@ func TestPredictionTellsOfItsProgress(t *testing.T) {
 	}
 	f("load.users=3,5", "load.requests=3000")
 	f("load.rate=1000,2000", "load.duration=1500ms")
+}
+
+// A prediction that is kept leaves what the panel draws beside its records, so that
+// nothing is made again when it is opened.
+func TestPredictionsAreReadyForThePanel(t *testing.T) {
+	res, err := Predict(t.Context(), predictConfig(t, t.TempDir(), "load.users=4", "load.requests=60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := run.Open(res.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timeline := func(func([]run.TimelineRow, error) bool) { t.Error("the timeline was read: it was made again") }
+	s, err := detail.Open(saved, timeline, detail.Progress(func(float64) { t.Error("it was made again") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	series := 0
+	for rows, err := range Timeline(saved) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		series += len(rows)
+	}
+	if s.Len() != 60 || series == 0 || len(s.Series()) == 0 {
+		t.Errorf("%d requests and %d series of a timeline with %d rows", s.Len(), len(s.Series()), series)
+	}
+}
+
+// How much of it is made is told in shares that grow, and not at all when nobody listens.
+func TestMakingIsTold(t *testing.T) {
+	var shares []float64
+	tell := making(func(p Progress) {
+		if !p.Over || p.Share != -1 {
+			t.Errorf("progress is %+v", p)
+		}
+		shares = append(shares, p.Making)
+	}, 0)
+	for _, share := range []float64{0, 0.25, 0.5} {
+		tell(share)
+		making(nil, 0)(share)
+	}
+	if !slices.Equal(shares, []float64{0.25, 0.5}) {
+		t.Errorf("shares are %v", shares)
+	}
+	making(func(Progress) { t.Error("told before the first interval") }, time.Hour)(0.5)
 }

@@ -52,7 +52,8 @@ type Config struct {
 	// Steer, when not nil, makes what decides how many of the steps are run.
 	Steer func() Steering
 	// Progress, when not nil, is called about once a second, at once when the run
-	// is asked to stop, and when the load is over, from one goroutine.
+	// is asked to stop, when the load is over, and then while what the panel draws
+	// is made; never by two goroutines at once.
 	Progress func(Progress)
 	// Watch, when not nil, is told of the run as it goes on; it may ask it to stop. It
 	// is a new one, and ended with the run, once that has begun.
@@ -81,9 +82,11 @@ type Progress struct {
 	EndedPerS, TokensPerS float64
 	// Server is what the servers said last, nil when they say nothing.
 	Server *ServerNow
-	// Stopping is true once the run has been asked to stop, Over for the last
-	// call.
+	// Stopping is true once the run has been asked to stop, Over when the load is over.
 	Stopping, Over bool
+	// Making is, where the load is over and all figures are known, how much of what the
+	// panel draws is made, 0 to 1. It comes alone, and only where that takes long.
+	Making float64
 }
 
 // Result is a run that was carried out, however it went.
@@ -403,7 +406,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 		i.Lengths = k.lengths.ended()
 	}))
 	out := &Result{Folder: w.Dir(), ID: w.ID(), Stopped: res.Stopped, Message: k.access.Redact(res.Message)}
-	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), k.readings.info(k.access), closed)
+	return conclude(w, in, out, k.clock.Wall(res.End).UTC(), k.connected(res.Endpoints), k.readings.info(k.access), closed, making(k.cfg.Progress, progressInterval))
 }
 
 // windows are the steady windows of the steps as they went, in a run that ended
@@ -423,7 +426,8 @@ func windows(plan []load.Step, went []load.StepResult, end int64) []stats.StepIn
 
 // conclude writes what a run that ended at end came to. Without a summary in out
 // it makes one from the records.
-func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target json.RawMessage, sources []telemetry.SourceInfo, closed error) (*Result, error) {
+// made is told how much is made of what the panel draws, 0 to 1.
+func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target json.RawMessage, sources []telemetry.SourceInfo, closed error, made func(share float64)) (*Result, error) {
 	if err := w.Err(); err != nil {
 		out.Message = "it could not be kept: " + err.Error()
 	}
@@ -474,13 +478,28 @@ func conclude(w *run.Writer, in *stats.Input, out *Result, end time.Time, target
 			}
 		}),
 	)
-	if aligned != nil && out.Broken == nil {
+	if out.Broken == nil {
 		// What the panel draws; where it cannot be made now the first opening makes it.
 		if saved, err := run.Open(w.Dir()); err == nil {
-			_ = detail.Make(saved)
+			_ = detail.Make(saved, Timeline(saved), detail.Progress(made))
 		}
 	}
 	return out, nil
+}
+
+// making returns what passes on, at most once in an interval, how much is made of what
+// the panel draws. The first interval passes without a word.
+func making(tell func(Progress), interval time.Duration) func(share float64) {
+	if tell == nil {
+		return func(float64) {}
+	}
+	last := time.Now()
+	return func(share float64) {
+		if now := time.Now(); now.Sub(last) >= interval && share > 0 {
+			last = now
+			tell(Progress{Over: true, Making: share, Share: -1, Left: -1})
+		}
+	}
 }
 
 // connected adds what became of the connections to what is known of the target.

@@ -208,7 +208,7 @@ func TestDamagedFilesAreMadeAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	in, list := someRun(r, 100, 1)
 	saved, dir := saveRun(t, in, list)
-	if err := Make(saved); err != nil {
+	if err := Make(saved, nil); err != nil {
 		t.Fatal(err)
 	}
 	of, err := stampOf(saved)

@@ -53,13 +53,14 @@ func Open(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options ...O
 	return s, nil
 }
 
-// Make writes the files of a run that has ended, so that Open finds them.
-func Make(r *run.Run) error {
+// Make writes the files of a run that has ended, so that Open finds them. Timeline and
+// options are those of Open.
+func Make(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options ...Option) error {
 	of, err := stampOf(r)
 	if err != nil {
 		return fmt.Errorf("make detail: %w", err)
 	}
-	s, err := build(r, nil, nil)
+	s, err := build(r, timeline, options)
 	if err == nil {
 		err = s.write(filepath.Join(r.Dir(), folder), of)
 	}
