@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // simulated is a folder with one predicted run, and its id: a few seconds of work
@@ -134,6 +136,48 @@ func TestAuditCanFail(t *testing.T) {
 	for _, want := range []string{"no name: <button", "a picture without a name", "id twice", "contrast", "headings of the first rank: 2", "tabindex above 0", "for of nothing"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the audit does not find %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestPrint prints a run of which most lanes were never in sight, some as heat maps:
+// all are on the paper, in the colours of paper.
+func TestPrint(t *testing.T) {
+	runs, id := simulated(t, "paper")
+	base := panel(t, runs)
+	b := open(t, base, "/runs/"+id+"?lanes=users,inflight,arrivals,output,itl,ttft~h,tpot~h,e2e~h", look{size{1200, 480}, "dark", "en"})
+	b.has(".lane canvas")
+	b.wait("the maps are read", "performance.getEntriesByType('resource').filter(e => e.name.includes('/heat')).length >= 3")
+	if n := eval[int](b, "[...document.querySelectorAll('canvas.heat')].filter(c => c.getBoundingClientRect().top < innerHeight).length"); n > 0 {
+		t.Fatalf("%d maps are in sight, want none", n)
+	}
+	time.Sleep(200 * time.Millisecond) // the last answer is taken in
+	// The last to be told of the printer sees what it takes: for each canvas the number
+	// of inked pixels, and whether the strongest blue is that of paper.
+	eval[bool](b, `(window.__ink = [], matchMedia('print').addEventListener('change', e => {
+		if (e.matches) window.__ink = [...document.querySelectorAll('.lane canvas')].map(c => {
+			const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data
+			let inked = 0, paper = 0
+			for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) { inked++; if (d[i + 3] > 200 && d[i] < 60 && d[i + 2] > 180 && d[i + 2] < 230) paper++ }
+			return {lane: c.closest('.lane').dataset.lane, heat: c.classList.contains('heat'), inked, paper}
+		})
+	}), true)`)
+	if _, err := chromedp.Run(b.ctx, chromedp.PrintToPDF()); err != nil {
+		t.Fatal(err)
+	}
+	type canvas struct {
+		Lane   string `json:"lane"`
+		Heat   bool   `json:"heat"`
+		Inked  int    `json:"inked"`
+		Colour int    `json:"paper"`
+	}
+	inks := eval[[]canvas](b, "window.__ink")
+	if len(inks) != 8 {
+		t.Fatalf("%d lanes on paper, want 8: %+v", len(inks), inks)
+	}
+	for _, c := range inks {
+		if c.Inked < 500 || c.Colour < 50 {
+			t.Errorf("lane %s on paper (a map: %v): %d inked pixels, of these %d in the blue of paper", c.Lane, c.Heat, c.Inked, c.Colour)
 		}
 	}
 }

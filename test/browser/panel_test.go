@@ -155,6 +155,28 @@ func TestEmpty(t *testing.T) {
 	b.shot("empty")
 }
 
+// TestWithoutRequests looks at runs that sent nothing: they say why, and draw no axes
+// on which there is nothing.
+func TestWithoutRequests(t *testing.T) {
+	runs := t.TempDir()
+	base := panel(t, runs)
+	target := engine(t)
+	id := ran(t, runs, []int{1}, "run", "--url", target, "--rate", "0.0001", "--duration", "2s", "--telemetry", "none", "--name", "nothing due")
+	b := open(t, base, "/runs/"+id, light)
+	b.wait("why", "document.querySelector('.empty')?.innerText.includes('none was due in its 2.00')")
+	if eval[bool](b, "!!document.querySelector('.stage, canvas:not(.spark)')") {
+		t.Error("axes with nothing on them")
+	}
+	b.shot("no-requests")
+	b.accessible("no requests")
+	live := b.start("name: awaited\ntarget: {url: " + target + "}\nusers: {prompt-tokens: 100, output-tokens: 10}\nload: {stages: ['40s:0', '1s:4'], arrival: constant}\ndata: {telemetry: none}\n")
+	b.run(chromedp.Navigate(base + "/runs/" + live))
+	b.wait("what it waits for", "document.querySelector('.lane[data-lane=ttft] .lane-note')?.innerText === 'Waiting for the first request'")
+	b.shot("before-the-first")
+	eval[string](b, "fetch('/api/runs/' + encodeURIComponent($1) + '/stop', {method: 'POST'}).then(r => r.text())", live)
+	b.wait("why it has none", "document.querySelector('.empty')?.innerText.includes('before its first request')")
+}
+
 // TestFailed looks at a run whose endpoint fails, and whose errors try to be markup.
 func TestFailed(t *testing.T) {
 	runs := t.TempDir()
@@ -169,7 +191,10 @@ func TestFailed(t *testing.T) {
 	id := ran(t, runs, []int{1}, "run", "--url", bad.URL, "--model", markup, "--name", markup, "--tag", "x="+markup, "--users", "3", "--duration", "5s", "--telemetry", "none")
 	b := open(t, base, "/runs/"+id, dark)
 	b.has(".verdict")
-	b.painted()
+	b.wait("why there are no latencies", "/none of \\d+ requests succeeded[^]*Time to first token/.test(document.querySelector('.stage')?.innerText)")
+	if n := eval[int](b, "document.querySelectorAll('.lane[data-lane=ttft], .lane[data-lane=itl]').length"); n > 0 {
+		t.Errorf("%d lanes of latencies without any latency", n)
+	}
 	b.shot("failed")
 	b.run(chromedp.Navigate(base + "/"))
 	b.wait("the run's name", "document.body.innerText.includes('window.pwned')")

@@ -164,9 +164,9 @@ function Differences({ of }: { of: Comparison }) {
                   const change = row.change[i] ?? null
                   return (
                     <td key={r.id} class="num">
-                      <div class="cp-cell">
-                        {i > 0 && v !== null && <Change says={said(row, i)} change={change} />}
-                        {ci && <span class="cp-ci">{plain(valueOf(ci[0], row.unit))} – {plain(valueOf(ci[1], row.unit))}</span>}
+                      <div class={'cp-cell' + (i > 0 ? ' cp-held' : '')}>
+                        {i > 0 && <span>{v !== null && <Change says={said(row, i)} change={change} />}</span>}
+                        <span class="cp-ci">{ci && <>{plain(valueOf(ci[0], row.unit))} – {plain(valueOf(ci[1], row.unit))}</>}</span>
                         <Num class="cp-value" f={valueOf(v, row.unit)} />
                       </div>
                     </td>

@@ -1,24 +1,24 @@
 // What a probe measured and what was fitted to it: points with their intervals, the fits in
 // words, each with its uncertainty.
 
-import { useMemo } from 'preact/hooks'
-import { HttpSource, type ProbeDoc } from '../api'
+import type { ProbeDoc } from '../api'
 import type { PageProps } from '../app'
 import { digits, figure, type Figure, plain } from '../format'
 import { words } from '../i18n'
 import { setQuery, usePlace } from '../route'
-import { Empty, Later, Num, Switch, Trouble, useLoad } from '../ui'
+import { Empty, Num, Switch } from '../ui'
 import { curveOf } from './fit'
 import { Chart, type ChartSeries } from './parts/chart'
+import { PartOfRun } from './parts/part-of-run'
 
 const t = words(
   {
     title: 'Probe', fits: 'What was fitted', fit: 'Figure', value: 'Value', interval: '95 % interval', says: 'What it says', no: 'no clear answer', measured: 'measured', line: 'fit', none: 'This run is no probe. A probe isolates one part of the stack:',
-    back: 'The run', reading: 'Reading the run', scale: 'Scale', log: 'log', linear: 'linear', points: '{y} against {x}',
+    scale: 'Scale', log: 'log', linear: 'linear', points: '{y} against {x}',
   },
   {
     title: '探针', fits: '拟合结果', fit: '量', value: '值', interval: '95 % 区间', says: '说明', no: '没有明确结论', measured: '实测', line: '拟合', none: '此运行不是探针。探针只针对系统的一个部分：',
-    back: '返回运行', reading: '正在读取运行', scale: '刻度', log: '对数', linear: '线性', points: '{y} 随 {x} 变化',
+    scale: '刻度', log: '对数', linear: '线性', points: '{y} 随 {x} 变化',
   },
 )
 
@@ -75,14 +75,5 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
 }
 
 export default function ProbePage({ path }: PageProps) {
-  const id = path[0] ?? ''
-  const source = useMemo(() => new HttpSource(id), [id])
-  const doc = useLoad(s => source.doc(s), [source])
-  if (doc.value === null) return <div class="page">{doc.error ? <Trouble error={doc.error} again={doc.again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
-  return (
-    <div class="page">
-      <div class="page-head"><h1>{doc.value.run.name || id}</h1><a href={`/runs/${encodeURIComponent(id)}`}>{t('back')}</a></div>
-      {doc.value.probe ? <ProbeFits probe={doc.value.probe} /> : <Empty text={t('none')} type="plimsoll run --workload kv/capacity --url http://127.0.0.1:8000" />}
-    </div>
-  )
+  return <PartOfRun id={path[0] ?? ''} of={doc => (doc.probe ? <ProbeFits probe={doc.probe} /> : <Empty text={t('none')} type="plimsoll run --workload kv/capacity --url http://127.0.0.1:8000" />)} />
 }

@@ -1,8 +1,8 @@
 // The request explorer: every request as a dot, as a row, and one of them in full; and what
 // chosen ones have in common against the rest.
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { HttpSource, type Ms, type Query, type RequestRow, type RunDoc, type Source } from '../api'
+import { useMemo, useRef, useState } from 'preact/hooks'
+import { type Ms, type Query, type RequestRow, type RunDoc, type Source } from '../api'
 import type { PageProps } from '../app'
 import { count, duration, elapsed, type Figure, plain, share } from '../format'
 import { words } from '../i18n'
@@ -16,6 +16,7 @@ import { FilterField } from './parts/filter-field'
 import { List } from './parts/list'
 import { Key } from './parts/marker'
 import { OneRequest } from './parts/one'
+import { PartOfRun } from './parts/part-of-run'
 import { Plot } from './parts/plot'
 import { useWidth } from './parts/size'
 import './requests.css'
@@ -25,13 +26,13 @@ const t = words(
   {
     title: 'Requests', figure: 'Figure', colour: 'Colour', workload: 'workload', status: 'status', scale: 'Scale', log: 'log', linear: 'linear', of: '{matched} of {total}', without: '{n} without this figure',
     tiles: 'Tiles count requests; single dots are the extremes', prompt: 'prompt tokens', cached: 'cached tokens', output: 'output tokens', legend: 'Show only', reading: 'Reading the requests', noRequests: 'No request has been scheduled in this range.',
-    common: 'What {selected} chosen have in common against {rest} others', clear: 'Choose none', chosen: 'chosen', others: 'others', nothing: 'Nothing that the others do not have as well.', add: 'Filter by {field} {value}', back: 'The run', box: 'forget the box', sampled: 'Sampled: {how}',
+    common: 'What {selected} chosen have in common against {rest} others', clear: 'Choose none', chosen: 'chosen', others: 'others', nothing: 'Nothing that the others do not have as well.', add: 'Filter by {field} {value}', box: 'forget the box', sampled: 'Sampled: {how}',
     inBox: 'The table shows the chosen ones only.',
   },
   {
     title: '请求', figure: '指标', colour: '颜色', workload: '负载', status: '状态', scale: '刻度', log: '对数', linear: '线性', of: '{total} 中的 {matched}', without: '{n} 个没有此指标',
     tiles: '方块表示请求数；单独的点是极值', prompt: '提示 token', cached: '缓存 token', output: '输出 token', legend: '只显示', reading: '正在读取请求', noRequests: '此范围内没有安排请求。',
-    common: '选中的 {selected} 个与其余 {rest} 个相比的共同点', clear: '取消选择', chosen: '选中', others: '其余', nothing: '没有与其余请求不同之处。', add: '按 {field} {value} 筛选', back: '返回运行', box: '取消选框', sampled: '抽样：{how}',
+    common: '选中的 {selected} 个与其余 {rest} 个相比的共同点', clear: '取消选择', chosen: '选中', others: '其余', nothing: '没有与其余请求不同之处。', add: '按 {field} {value} 筛选', box: '取消选框', sampled: '抽样：{how}',
     inBox: '表格只显示选中的请求。',
   },
 )
@@ -193,26 +194,17 @@ function termFor(field: string, value: string): string | null {
 
 /** The explorer as a page of its own: all requests of the run. */
 export default function RequestsPage({ path, query }: PageProps) {
-  const id = path[0] ?? ''
-  const source = useMemo(() => new HttpSource(id), [id])
-  const [tick, setTick] = useState(0)
-  const doc = useLoad(s => source.doc(s), [source, tick])
-  const live = doc.value?.live ?? false
-  useEffect(() => {
-    if (!live) return
-    const timer = setInterval(() => setTick(n => n + 1), 2000)
-    return () => clearInterval(timer)
-  }, [live])
   const n = Number(query.get('n'))
   const selected = query.has('n') && Number.isInteger(n) && n >= 0 ? n : null
-  if (doc.value === null) return <div class="page">{doc.error ? <Trouble error={doc.error} again={doc.again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
   return (
-    <div class="page">
-      <div class="page-head"><h1>{doc.value.run.name || id}</h1><a href={`/runs/${encodeURIComponent(id)}`}>{t('back')}</a></div>
-      <Requests
-        source={source} doc={doc.value} from={doc.value.span.from} to={doc.value.span.to} filter={query.get('q') ?? ''} onFilter={f => setQuery({ q: f, box: null })}
-        selected={selected} onSelect={v => setQuery({ n: v === null ? null : String(v) })} live={live} tick={tick}
-      />
-    </div>
+    <PartOfRun
+      id={path[0] ?? ''}
+      of={(doc, source, tick) => (
+        <Requests
+          source={source} doc={doc} from={doc.span.from} to={doc.span.to} filter={query.get('q') ?? ''} onFilter={f => setQuery({ q: f, box: null })}
+          selected={selected} onSelect={v => setQuery({ n: v === null ? null : String(v) })} live={doc.live} tick={tick}
+        />
+      )}
+    />
   )
 }

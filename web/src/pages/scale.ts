@@ -65,7 +65,7 @@ function logTicks(lo: number, hi: number, n: number): number[] {
   const from = Math.floor(Math.log10(lo) + 1e-9)
   const to = Math.ceil(Math.log10(hi) - 1e-9)
   const decades = Math.log10(hi / lo)
-  const marks = decades * 3 <= n ? [1, 2, 5] : [1]
+  const marks = decades * 2 <= n ? [1, 2, 5] : [1]
   const every = Math.max(1, Math.ceil(decades / Math.max(n, 1)))
   const out: number[] = []
   for (let e = from; e <= to && out.length < 200; e++) {
@@ -75,8 +75,8 @@ function logTicks(lo: number, hi: number, n: number): number[] {
       if (v >= lo * (1 - 1e-9) && v <= hi * (1 + 1e-9)) out.push(v)
     }
   }
-  // Within part of a decade the marks may all lie outside.
-  return out.length >= 2 ? out : linearTicks(lo, hi, n)
+  // Within part of a decade most of the marks may lie outside.
+  return out.length >= 3 || (out.length === 2 && hi / lo > 5) ? out : linearTicks(lo, hi, n)
 }
 
 const clean = (v: number): number => Number(v.toPrecision(12))

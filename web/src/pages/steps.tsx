@@ -1,23 +1,23 @@
 // The steps of runs as curves: what more load costs the users, and where a limit is crossed.
 
-import { useMemo } from 'preact/hooks'
-import { HttpSource, type RunDoc } from '../api'
+import type { RunDoc } from '../api'
 import type { PageProps } from '../app'
-import { count, duration, figure, type Figure, plain, share } from '../format'
+import { brief, count, duration, figure, type Figure, plain, share } from '../format'
 import { words } from '../i18n'
 import { setQuery, usePlace } from '../route'
-import { Empty, Later, Num, Switch, Trouble, useLoad } from '../ui'
+import { Empty, Num, Switch } from '../ui'
 import { Chart, type ChartSeries } from './parts/chart'
+import { PartOfRun } from './parts/part-of-run'
 import { loadOf, type Step, stepsOf } from './step-figures'
 
 const t = words(
   {
-    title: 'Steps', curve: '{figure} {stat} against load', x: 'Across', y: 'Up', stat: 'Percentile', load: 'load', output: 'output tokens/s', completed: 'completed requests/s', users: 'users', rate: 'requests/s', none: 'This run has one level of load. Several make a curve:',
-    step: 'Step', requests: 'Requests', failures: 'Failures', goodput: 'Goodput', slo: 'SLO', met: 'met', missed: 'missed', cut: 'cut short', back: 'The run', reading: 'Reading the run', scale: 'Scale', log: 'log', linear: 'linear',
+    title: 'Steps', curve: '{figure} {stat} against load', x: 'Across', y: 'Up', stat: 'Percentile', load: 'load', output: 'output tokens/s', completed: 'completed requests/s', users: 'users', oneUser: '1 user', rate: 'requests/s', none: 'This run has one level of load. Several make a curve:',
+    step: 'Step', requests: 'Requests', failures: 'Failures', goodput: 'Goodput', slo: 'SLO', met: 'met', missed: 'missed', cut: 'cut short', scale: 'Scale', log: 'log', linear: 'linear',
   },
   {
-    title: '负载阶梯', curve: '{figure} {stat} 随负载变化', x: '横轴', y: '纵轴', stat: '百分位', load: '负载', output: '输出 token/s', completed: '完成请求/s', users: '用户', rate: '请求/s', none: '此运行只有一级负载。多级负载可绘成曲线：',
-    step: '步', requests: '请求', failures: '失败', goodput: '有效吞吐', slo: 'SLO', met: '达标', missed: '未达标', cut: '提前结束', back: '返回运行', reading: '正在读取运行', scale: '刻度', log: '对数', linear: '线性',
+    title: '负载阶梯', curve: '{figure} {stat} 随负载变化', x: '横轴', y: '纵轴', stat: '百分位', load: '负载', output: '输出 token/s', completed: '完成请求/s', users: '用户', oneUser: '1 用户', rate: '请求/s', none: '此运行只有一级负载。多级负载可绘成曲线：',
+    step: '步', requests: '请求', failures: '失败', goodput: '有效吞吐', slo: 'SLO', met: '达标', missed: '未达标', cut: '提前结束', scale: '刻度', log: '对数', linear: '线性',
   },
 )
 
@@ -26,7 +26,7 @@ const stats = ['p50', 'p95', 'p99'] as const
 
 const loadText = (s: Step): string => {
   const l = loadOf(s)
-  return l === null ? '–' : `${plain(count(l.n))} ${t(l.by)}`
+  return l === null ? '–' : l.n === 1 && l.by === 'users' ? t('oneUser') : `${plain(count(l.n))} ${t(l.by)}`
 }
 
 /** Curves of one run, or of several over each other. Choices stand in the query. */
@@ -50,8 +50,9 @@ export function StepCurves({ docs }: { docs: RunDoc[] }) {
       return [{ x: at, y: d[stat], lo: ci?.[0] ?? null, hi: ci?.[1] ?? null, note: loadText(s) }]
     }),
   }))
-  const limits = new Map<string, number>()
-  for (const { doc } of runs) for (const l of doc.slo) if (l.metric === fig && l.stat === stat) limits.set(l.text, l.limit)
+  const limits = new Set(runs.flatMap(({ doc }) => doc.slo.filter(l => l.metric === fig && l.stat === stat).map(l => l.limit)))
+  // Red is for a limit that a step has missed.
+  const missed = (at: number) => series.some(s => s.points.some(p => p.y !== null && p.y > at))
   const name = x === 'load' ? t(by) : t(x)
   return (
     <div class="section">
@@ -65,7 +66,7 @@ export function StepCurves({ docs }: { docs: RunDoc[] }) {
         title={t('curve', { figure: fig, stat })} series={series} height={320}
         x={{ name, log: log && x === 'load', format: v => count(Number(v.toPrecision(4))) }}
         y={{ name: `${fig} ${stat}`, log, format: v => duration(v) }}
-        lines={[...limits].map(([text, at]) => ({ at, text, axis: 'y' as const, fail: true }))}
+        lines={[...limits].map(at => ({ at, text: `SLO ${brief(duration(at))}`, axis: 'y' as const, fail: missed(at) }))}
       />
     </div>
   )
@@ -121,14 +122,5 @@ export function Steps({ doc }: { doc: RunDoc }) {
 }
 
 export default function StepsPage({ path }: PageProps) {
-  const id = path[0] ?? ''
-  const source = useMemo(() => new HttpSource(id), [id])
-  const doc = useLoad(s => source.doc(s), [source])
-  if (doc.value === null) return <div class="page">{doc.error ? <Trouble error={doc.error} again={doc.again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
-  return (
-    <div class="page">
-      <div class="page-head"><h1>{doc.value.run.name || id}</h1><a href={`/runs/${encodeURIComponent(id)}`}>{t('back')}</a></div>
-      <Steps doc={doc.value} />
-    </div>
-  )
+  return <PartOfRun id={path[0] ?? ''} of={doc => <Steps doc={doc} />} />
 }

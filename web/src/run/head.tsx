@@ -108,9 +108,8 @@ const sparkH = 20
 
 function Spark({ values, fail, title }: { values: N[]; fail: boolean; title: string }) {
   const ref = useRef<HTMLCanvasElement>(null)
-  const [, again] = useState(0)
-  useEffect(() => onTheme(() => again((n) => n + 1)), [])
-  useEffect(() => {
+  const draw = useRef(() => {})
+  draw.current = () => {
     const c = ref.current
     const ctx = c?.getContext('2d')
     if (!c || !ctx) return
@@ -136,7 +135,10 @@ function Spark({ values, fail, title }: { values: N[]; fail: boolean; title: str
       on = true
     })
     ctx.stroke()
-  })
+  }
+  useEffect(() => draw.current())
+  // At once: the printer does not wait for the next frame.
+  useEffect(() => onTheme(() => draw.current()), [])
   return <canvas ref={ref} class="spark" title={title} aria-hidden="true" />
 }
 

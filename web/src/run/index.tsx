@@ -5,13 +5,13 @@ import type { ComponentType } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
 import type { PageProps } from '../app'
-import { count, elapsed, plain } from '../format'
+import { count, duration, elapsed, plain } from '../format'
 import { useKeys } from '../keys'
 import { onPlace, setQuery, usePlace } from '../route'
 import { Dialog, Empty, Later, Trouble, useLoad } from '../ui'
 import { Board } from './board'
 import { Head } from './head'
-import { laneName } from './lane'
+import { lackOf, laneName } from './lane'
 import { groups } from './lanes'
 import { Stage } from './stage'
 import { length } from './view'
@@ -63,13 +63,33 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
       <Head board={board} marksOpen={marks} toggleMarks={() => setMarks(!marks)} openLanes={() => setDialog('lanes')} />
       {board.error && <div class="page"><Trouble error={board.error} /></div>}
       <Notes board={board} />
-      {nothing && <div class="page"><Empty text={t('emptyRun')} type={`plimsoll report ${board.doc.run.id}`} /></div>}
+      {nothing && <Nothing doc={board.doc} offline={source.offline} />}
       {marks && <MarkList board={board} pick={setMark} />}
-      <Stage board={board} mark={mark} pick={setMark} />
-      <p class="run-help small faint no-print">{t('mouse')}</p>
+      {/* Without requests there is nothing to draw but what the servers said meanwhile. */}
+      {!(nothing && board.list.series.length === 0) && (
+        <>
+          <Stage board={board} mark={mark} pick={setMark} />
+          <p class="run-help small faint no-print">{t('mouse')}</p>
+        </>
+      )}
       <Results doc={board.doc} />
-      <Explorer board={board} />
+      {!nothing && <Explorer board={board} />}
       {dialog === 'lanes' && <LanesDialog board={board} close={() => setDialog(null)} />}
+    </div>
+  )
+}
+
+/** A run without requests: why there are none, and what to type to have some. */
+function Nothing({ doc: { run, summary }, offline }: { doc: RunDoc; offline: boolean }) {
+  const due = (summary as { run?: { window_s?: number } } | null)?.run?.window_s
+  const text = run.state === 'interrupted' || run.state === 'killed' ? t('neverStopped')
+    : run.state === 'failed' ? t('neverFailed')
+      : t('neverDue', { window: plain(duration((due ?? run.duration_s ?? 0) * 1000)), load: run.load })
+  return (
+    <div class="page">
+      <Empty text={text} type={run.state === 'failed' ? `plimsoll check ${run.target}` : `plimsoll run --url ${run.target} --rate 1 --duration 1m`}>
+        {!offline && <a href={`/scenarios?run=${encodeURIComponent(run.id)}`}>{t('runAgain')}</a>}
+      </Empty>
     </div>
   )
 }
@@ -206,7 +226,7 @@ function Explorer({ board }: { board: Board }) {
 
 function useBoardKeys(board: Board, openLanes: () => void, toggleMarks: () => void) {
   const step = (by: number) => {
-    const keys = board.shown.filter((l) => !l.missing).map((l) => l.key)
+    const keys = board.shown.filter((l) => lackOf(board, l) === null).map((l) => l.key)
     const i = board.current === null ? (by > 0 ? 0 : keys.length - 1) : Math.min(Math.max(keys.indexOf(board.current) + by, 0), keys.length - 1)
     board.current = keys[i] ?? null
     board.changed('shape')

@@ -2,11 +2,11 @@
 // renders when the shape changes; values and plot follow the board frame by frame, by hand.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { HeatGrid, Ms } from '../api'
+import type { HeatGrid, Missing, Ms } from '../api'
 import { duration, elapsed, type Figure, figure, plain } from '../format'
 import { onTheme } from '../theme'
 import { type Board, type Change, envelopeKey } from './board'
-import { bandKey, type Frame, indices, lastKnown, summary } from './frame'
+import { type Axis, bandKey, type Frame, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
 import { deviceName, type Lane, shortNames } from './lanes'
 import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
@@ -99,14 +99,18 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
     let heatFor = ''
     let timer = 0
     let said = -Infinity
+    let read = -Infinity
     const abort = new AbortController()
     const readHeat = () => {
+      // What nobody sees is there for the printer; of a live run it need not be of this second.
+      if (!painter.visible && board.live && performance.now() - read < 30_000) return
       const w = board.window
       const columns = Math.max(60, Math.min(600, Math.round((width - gutter - rightPad) / 4)))
       const key = `${Math.round(w.from)}|${Math.round(w.to)}|${columns}|${board.tick}`
       if (key === heatFor || !map) return
       heatFor = key
-      board.source.heat(lane.figure as string, '', w.from, w.to, columns, abort.signal).then((g: HeatGrid) => { map.set(g); draw.current(new Set(['data'])) }, () => {})
+      read = performance.now()
+      board.source.heat(lane.figure as string, '', w.from, w.to, columns, abort.signal).then((g: HeatGrid) => { map.set(g); if (painter.visible) draw.current(new Set(['data'])) }, () => {})
     }
     draw.current = (what) => {
       const redraw = what.has('data') || what.has('view') || what.has('shape')
@@ -114,14 +118,16 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
         const ok = plot
           ? plot.draw(toggles.current, board.window, width, height, what.has('data') || what.has('shape'))
           : map?.draw(board.window, width, height) ?? false
-        if (map) { clearTimeout(timer); timer = window.setTimeout(readHeat, 90) }
         // A plot in words for those who do not see it; live, no oftener than they could listen.
         const time = performance.now()
         if (what.has('data') && time - said > 5000) {
           said = time
           el.setAttribute('aria-label', summaryText(board, lane))
         }
-        if (note.current) note.current.textContent = ok || !board.base ? '' : t('nothingIn')
+        if (note.current && board.base) {
+          const empty = !ok || (!map && (what.has('data') || what.has('shape') ? isEmpty(board, lane) : note.current.textContent !== ''))
+          note.current.textContent = !empty ? '' : board.live && board.snapshot?.header.scheduled === 0 ? t('waitingRun') : t('nothingIn')
+        }
       }
       // Panning alone changes no value: they are at the cursor or of the range.
       const frame = board.frame()
@@ -143,19 +149,25 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
       }
     }
     const painter = { visible: false, heavy: true, paint: (what: ReadonlySet<Change>) => draw.current(what) }
-    const remove = board.addPainter(painter)
+    const remove = [board.addPainter(painter)]
+    // A page can be printed at any moment, also what is out of sight: for a map that is read ahead.
+    if (map) {
+      const ahead = () => { clearTimeout(timer); timer = window.setTimeout(readHeat, painter.visible ? 90 : 500) }
+      remove.push(board.addPainter({ visible: true, paint: (what) => { if (what.has('data') || what.has('view') || what.has('shape')) ahead() } }))
+      ahead()
+    }
     const seen = new IntersectionObserver((entries) => {
       painter.visible = entries[entries.length - 1]?.isIntersecting ?? false
       if (painter.visible) draw.current(new Set(['data']))
     }, { rootMargin: '120px 0px' })
     seen.observe(box)
-    const themed = onTheme(() => { if (painter.visible) draw.current(new Set(['data', 'view'])) })
+    const themed = onTheme(() => { if (painter.visible || matchMedia('print').matches) draw.current(new Set(['data', 'view'])) })
     const printing = () => draw.current(new Set(['data']))
     addEventListener('beforeprint', printing)
     return () => {
       abort.abort()
       clearTimeout(timer)
-      remove()
+      for (const f of remove) f()
       seen.disconnect()
       themed()
       removeEventListener('beforeprint', printing)
@@ -251,10 +263,11 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
           ))}
         </ul>
         {!heat && board.doc.workloads.length > 1 && (
-          <ul class="legend chips workloads">
+          <ul class={'legend chips workloads' + (board.doc.workloads.length > 2 ? ' many' : '')}>
             <li><button type="button" class="plain entry" aria-pressed={!off.has('all')} onClick={() => toggle('all')}>{t('all')}</button></li>
+            <li class="by muted" aria-hidden="true">{t('byWorkload')}</li>
             {board.doc.workloads.map((w, i) => (
-              <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{short[i]}</span></button></li>
+              <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} aria-label={w} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{short[i]}</span></button></li>
             ))}
           </ul>
         )}
@@ -346,12 +359,49 @@ function summaryText(board: Board, lane: Lane): string {
   return `${t('laneSummary', { lane: laneName(lane), low: say(low), high: say(high), last: say(last) })} (${elapsed(w.from)}–${elapsed(w.to)})`
 }
 
-/** A lane with nothing to draw: one grey line that says why. */
-export function MissingLane({ board, lane }: { board: Board; lane: Lane }) {
+/** Whether nothing at all is known of what a lane would draw on screen. */
+function isEmpty(board: Board, lane: Lane): boolean {
+  const f = board.frame()
+  const w = board.window
+  const none = (axis: Axis | null, values: (number | null)[] | undefined) => {
+    if (!axis || !values) return true
+    const [a, b] = indices(axis, w.from, w.to)
+    // What goes on is known at its end: mostly one look is enough.
+    for (let i = b; i >= a; i--) if (values[i] != null) return false
+    return true
+  }
+  if (!f) return false
+  if (lane.kind === 'bands') return none(f.bandAxis, f.bands.get(bandKey(lane.figure as string, ''))?.p50)
+  if (lane.kind === 'envelope') {
+    const e = f.envelopes.get(envelopeKey(lane))
+    return none(e?.axis ?? null, e?.grid.median)
+  }
+  return lane.parts.every((p) => none(f.grid, f.series.get(p.id)?.mean))
+}
+
+/** Why a lane has nothing to draw and never will, or null where it has something. */
+export function lackOf(board: Board, lane: Lane): Pick<Missing, 'why' | 'fix'> | null {
+  const m = lane.missing
+  if (m?.why) return m
+  const { run, summary } = board.doc
+  if (board.live) return m ? { why: t(board.awaits ? 'awaits' : 'noData'), fix: '' } : null
+  const bare = lane.kind === 'bands' && board.base !== null && !board.base.bands.get(bandKey(lane.figure as string, ''))?.count.some((n) => n)
+  if (!m && !bare) return null
+  const ofRequests = lane.group === 'load' || lane.group === 'feel' || lane.group === 'client'
+  if (ofRequests && run.requests === 0) return { why: t('noneSent'), fix: '' }
+  const ok = (summary as { requests?: { ok?: number } } | null)?.requests?.ok
+  if (lane.group === 'feel' && ok === 0) return { why: t('noneOk', { n: run.requests ?? 0 }), fix: '' }
+  return { why: t(bare ? 'noFigure' : ofRequests ? 'noData' : 'notStated'), fix: '' }
+}
+
+/** Lanes with nothing to draw: one grey line that says why, and what to start so that there is something; all when they are the whole group. */
+export function MissingLanes({ lanes, lack, all }: { lanes: Lane[]; lack: Pick<Missing, 'why' | 'fix'>; all: boolean }) {
+  const one = lanes.length === 1 && !all ? lanes[0] : undefined
   return (
-    <div class="lane-missing" data-lane={lane.key}>
-      <span class="lane-name">{laneName(lane)}</span>
-      <span>{lane.missing?.why || t(board.awaits ? 'awaits' : 'noData')}{lane.missing?.fix && <>: <span class="mono">{lane.missing.fix}</span></>}</span>
+    <div class="lane-missing" data-lane={one?.key}>
+      {one && <span class="lane-name">{laneName(one)}</span>}
+      <span>{lack.why}{lack.fix && <>: <span class="mono">{lack.fix}</span></>}</span>
+      {!one && <span class="cut faint">{lanes.map(laneName).join(', ')}</span>}
     </div>
   )
 }

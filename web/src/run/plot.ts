@@ -87,20 +87,25 @@ function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): D
   }
 }
 
+/** Where lines lie over one another the first of a lane is seen, and what was asked for as dashes upon it. */
+const depth = (look: Look) => (look === 'second' ? 0 : look === 'third' ? 1 : look === 'asked' ? 3 : 2)
+
 function lineDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
   if (!f.grid) return null
   const d: Drawing = { data: [f.grid.x], series: [{}], bands: [] }
-  const parts = lane.parts.filter((p) => !toggles.off.has(partName(p)))
+  const parts = lane.parts.filter((p) => !toggles.off.has(partName(p))).sort((a, b) => depth(a.look) - depth(b.look))
   for (const p of parts) {
     const s = f.series.get(p.id)
     const color = lookColor(p.look)
+    // No failure is no line: red says that there is one.
+    const rare = p.look === 'fail' && s ? s.mean.map((v, i) => (v === 0 && !s.mean[i - 1] && !s.mean[i + 1] ? null : v)) : null
     const show = (v: N[]): N[] => (lane.log ? v.map((x) => (x !== null && x <= 0 ? 1e-4 : x)) : v)
     if (s?.min && s.max && lane.parts.length === 1) {
       d.series.push(edge, edge)
       d.data.push(show(s.max), show(s.min))
       d.bands.push({ series: [d.data.length - 2, d.data.length - 1], fill: alpha(color, 0.18) })
     }
-    d.data.push(s ? show(s.mean) : empty(f.grid.n))
+    d.data.push(rare ?? (s ? show(s.mean) : empty(f.grid.n)))
     d.series.push(line(color, p.look === 'asked' ? 1 : 1.25, p.look === 'asked' ? { dash: [3, 3] } : p.look === 'third' ? { dash: [6, 2] } : {}))
   }
   return parts.length ? d : null

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { Mark, Ms } from '../api'
 import { elapsed, local } from '../format'
 import { type Board, type Change } from './board'
-import { LaneView, laneName, MissingLane, usualHeight } from './lane'
+import { lackOf, LaneView, MissingLanes, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
 import { gutter, rightPad } from './plot'
 import { between, length, steady, ticks, tickText } from './view'
@@ -64,22 +64,18 @@ export function Stage({ board, mark, pick }: { board: Board; mark: Mark | null; 
 }
 
 function GroupView({ board, name, lanes, width }: { board: Board; name: string; lanes: Lane[]; width: number }) {
-  const bare = lanes.every((l) => l.missing)
-  const whys = [...new Set(lanes.map((l) => l.missing?.why ?? ''))]
-  // Where all of a group is missing for one reason, one line says it.
-  if (bare && whys.length === 1) {
-    const m = lanes[0]?.missing
-    return (
-      <section class="group" aria-label={name}>
-        <h2 class="group-name">{name}</h2>
-        <div class="lane-missing"><span>{m?.why || t(board.awaits ? 'awaits' : 'notStated')}{m?.fix && <>: <span class="mono">{m.fix}</span></>}</span><span class="cut faint">{lanes.map(laneName).join(', ')}</span></div>
-      </section>
-    )
+  // Lanes that stand together and are missing for one reason are one line.
+  const parts: { lanes: Lane[]; lack: ReturnType<typeof lackOf> }[] = []
+  for (const l of lanes) {
+    const lack = lackOf(board, l)
+    const last = parts[parts.length - 1]
+    if (lack && last?.lack?.why === lack.why) last.lanes.push(l)
+    else parts.push({ lanes: [l], lack })
   }
   return (
     <section class="group" aria-label={name}>
       <h2 class="group-name">{name}</h2>
-      {lanes.map((l) => (l.missing ? <MissingLane board={board} key={l.key} lane={l} /> : <Still key={l.key} board={board} lane={l} width={width} />))}
+      {parts.map(({ lanes: [l, ...more], lack }) => l && (lack ? <MissingLanes key={l.key} lanes={[l, ...more]} lack={lack} all={parts.length === 1} /> : <Still key={l.key} board={board} lane={l} width={width} />))}
     </section>
   )
 }
@@ -111,6 +107,9 @@ function pool(parent: HTMLElement, n: number, make: () => HTMLElement): HTMLElem
 }
 const make = (name: string) => () => { const el = document.createElement('div'); el.className = name; return el }
 
+/** About how wide a small word is, in pixels: it is asked for in every frame, so nothing is measured. */
+const wide = (text: string) => { let n = 0; for (const c of text) n += c > '\u2e80' ? 11 : 6.4; return n }
+
 function TimeAxis({ board, box, bottom = false }: { board: Board; box: Box; bottom?: boolean }) {
   const host = useRef<HTMLDivElement>(null)
   const chip = useRef<HTMLDivElement>(null)
@@ -125,7 +124,9 @@ function TimeAxis({ board, box, bottom = false }: { board: Board; box: Box; bott
       pool(el, at.length, make('tick')).forEach((d, i) => {
         const text = tickText(at[i] as Ms, step)
         if (d.textContent !== text) d.textContent = text
-        d.style.transform = `translateX(${((at[i] as Ms) - w.from) * scale}px) translateX(-50%)`
+        // The last word is not cut by the edge of the screen.
+        const x = Math.min(((at[i] as Ms) - w.from) * scale, box.width + rightPad - 2 - wide(text) / 2)
+        d.style.transform = `translateX(${x}px) translateX(-50%)`
       })
     }
     const c = chip.current
@@ -171,6 +172,8 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
         child.hidden = b <= a
         child.style.transform = `translateX(${(a - w.from) * scale}px)`
         child.style.width = Math.max(0, (b - a) * scale - 1) + 'px'
+        // A word that has no room says nothing; it is in the list of marks, and here on hover.
+        child.classList.toggle('narrow', (b - a) * scale < wide(child.textContent ?? '') + 8)
       } else {
         child.hidden = from < w.from || from > w.to
         child.classList.toggle('late', from > w.from + length(w) / 2)

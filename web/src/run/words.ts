@@ -15,13 +15,14 @@ const en = {
   warmup: 'warm-up', steady: 'steady', drain: 'drain', step: 'step {n} of {of}', of: '{a} of {b}', left: '{t} left',
   hInFlight: 'in flight', hGoodput: 'goodput', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: 'output', hFailures: 'failures',
   over: '+{by} over {limit}', manifold: '{by} × {limit}', overOnly: 'over {limit}', under: '−{by} under {limit}', spark60: 'the last 60 s', sparkRange: 'over the range',
-  wholeRun: 'Whole run', range: 'Range', goLive: 'Follow live', stop: 'Stop', stopSure: 'Stop this run?', report: 'Report', lanes: 'Lanes', marks: 'Marks', marksNone: 'No marks', table: 'Table', heat: 'Heat map', bands: 'Bands', all: 'all', p50: 'p50', p95: 'p95', p99: 'p99',
+  wholeRun: 'Whole run', range: 'Range', goLive: 'Follow live', stop: 'Stop', stopSure: 'Stop this run?', report: 'Report', lanes: 'Lanes', marks: 'Marks', marksNone: 'No marks', table: 'Table', heat: 'Heat map', bands: 'Bands', all: 'all', byWorkload: 'workload', p50: 'p50', p95: 'p95', p99: 'p99',
   requests: 'Requests', noData: 'not recorded', notStated: 'no source states it', awaits: 'nothing yet', nothingIn: 'nothing in this range', slo: 'SLO {limit}', min: 'min', median: 'median', max: 'max', worst: 'worst: {name}', members: 'of {n}',
   laneHelp: 'Click to enlarge; drag to move', resize: 'Height of {lane}', chooseLanes: 'Lanes to show', usual: 'The usual', up: 'Up', down: 'Down', close: 'Close', time: 'Time', value: 'value',
   kNext: 'next lane', kPrev: 'previous lane', kFocus: 'enlarge the lane', kBrush: 'begin or end a range at the cursor', kWhole: 'whole run', kZoomRange: 'zoom to the range', kHeat: 'heat map of the lane', kTable: 'table of the lane', kLive: 'follow live', kLanes: 'choose lanes', kMarks: 'list of marks',
   kLeft: 'cursor left', kRight: 'cursor right', kPanLeft: 'look earlier', kPanRight: 'look later', kIn: 'zoom in', kOut: 'zoom out', kEsc: 'no cursor, no range', kMoveDown: 'move the lane down', kMoveUp: 'move the lane up',
   mouse: 'Drag: range. Shift and drag, or drag the axis: move. Ctrl and wheel: zoom. Double click: whole run.', waitingRun: 'Waiting for the first request', laneSummary: '{lane}: {low} to {high}, last {last}', dropped: '{n} samples were not shown: the panel was too slow. The records are complete.',
-  emptyRun: 'This run has recorded no requests.', axis: 'Time since the start', compareWith: 'Compare', runAgain: 'Run again', steps: 'Steps', probe: 'Probe',
+  neverDue: 'This run sent no request: none was due in its {window} ({load}). A longer run or a higher rate has some.', neverStopped: 'This run was stopped before its first request was due.', neverFailed: 'This run ended before its first request was sent. What the endpoint can do says:',
+  noneSent: 'no request was sent', noneOk: 'none of {n} requests succeeded', noFigure: 'no request has this figure', axis: 'Time since the start', compareWith: 'Compare', runAgain: 'Run again', steps: 'Steps', probe: 'Probe',
 }
 
 export type Word = keyof typeof en
@@ -41,13 +42,14 @@ export const t = words(en, {
   warmup: '预热', steady: '稳态', drain: '排空', step: '第 {n} 步，共 {of} 步', of: '{a} / {b}', left: '剩余 {t}',
   hInFlight: '进行中', hGoodput: '有效吞吐', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: '输出', hFailures: '失败',
   over: '超出 {limit} {by}', manifold: '{limit} 的 {by} 倍', overOnly: '超出 {limit}', under: '低于 {limit} {by}', spark60: '最近 60 秒', sparkRange: '所选范围',
-  wholeRun: '整个运行', range: '范围', goLive: '跟随实时', stop: '停止', stopSure: '停止此运行？', report: '报告', lanes: '泳道', marks: '标记', marksNone: '没有标记', table: '表格', heat: '热图', bands: '分位带', all: '全部', p50: 'p50', p95: 'p95', p99: 'p99',
+  wholeRun: '整个运行', range: '范围', goLive: '跟随实时', stop: '停止', stopSure: '停止此运行？', report: '报告', lanes: '泳道', marks: '标记', marksNone: '没有标记', table: '表格', heat: '热图', bands: '分位带', all: '全部', byWorkload: '负载', p50: 'p50', p95: 'p95', p99: 'p99',
   requests: '请求', noData: '未记录', notStated: '没有来源提供', awaits: '尚无数据', nothingIn: '此范围内没有数据', slo: 'SLO {limit}', min: '最小', median: '中位', max: '最大', worst: '最差：{name}', members: '共 {n} 个',
   laneHelp: '点击放大，拖动可移动', resize: '{lane} 的高度', chooseLanes: '要显示的泳道', usual: '默认', up: '上移', down: '下移', close: '关闭', time: '时间', value: '值',
   kNext: '下一条泳道', kPrev: '上一条泳道', kFocus: '放大泳道', kBrush: '在光标处开始或结束选择', kWhole: '整个运行', kZoomRange: '缩放到所选范围', kHeat: '泳道热图', kTable: '泳道表格', kLive: '跟随实时', kLanes: '选择泳道', kMarks: '标记列表',
   kLeft: '光标左移', kRight: '光标右移', kPanLeft: '看更早', kPanRight: '看更晚', kIn: '放大', kOut: '缩小', kEsc: '取消光标与范围', kMoveDown: '泳道下移', kMoveUp: '泳道上移',
   mouse: '拖动：选择范围。按住 Shift 拖动或拖动时间轴：平移。Ctrl 加滚轮：缩放。双击：整个运行。', waitingRun: '等待第一个请求', laneSummary: '{lane}：{low} 至 {high}，最新 {last}', dropped: '有 {n} 个样本未显示：面板来不及处理。记录是完整的。',
-  emptyRun: '此运行没有记录任何请求。', axis: '自开始以来的时间', compareWith: '对比', runAgain: '再次运行', steps: '步骤', probe: '探测',
+  neverDue: '此运行没有发送任何请求：在其 {window} 内没有到期的请求（{load}）。运行更久或速率更高就会有。', neverStopped: '此运行在第一个请求到期之前被停止。', neverFailed: '此运行在发送第一个请求之前结束。查看端点的能力：',
+  noneSent: '没有发送任何请求', noneOk: '{n} 个请求无一成功', noFigure: '没有请求具有此指标', axis: '自开始以来的时间', compareWith: '对比', runAgain: '再次运行', steps: '步骤', probe: '探测',
 })
 
 /** t for a word that comes from data, and the word itself where there is none. */

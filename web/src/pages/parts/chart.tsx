@@ -2,7 +2,7 @@
 // also a table, for those who cannot see it and for copying.
 
 import { useState } from 'preact/hooks'
-import { type Figure, plain } from '../../format'
+import { brief, type Figure, plain } from '../../format'
 import { words } from '../../i18n'
 import { Num } from '../../ui'
 import { extent, linear, logarithmic, type Scale, ticks } from '../scale'
@@ -80,6 +80,7 @@ export function Chart({ title, x, y, series, lines = [], height = 260 }: { title
     <figure class="ch" aria-label={title}>
       <figcaption class="spread ch-head">
         <h3>{title}</h3>
+        {series.length > 1 && <ul class="row small ch-keys">{series.map((s, i) => <li key={i} class="row tight"><Key i={s.i} /><span>{s.name}</span></li>)}</ul>}
         <button type="button" class="button small no-print" aria-pressed={table} onClick={() => setTable(!table)}>{table ? t('chart') : t('table')}</button>
       </figcaption>
       {table ? <Values x={x} y={y} series={series} /> : null}
@@ -92,13 +93,13 @@ export function Chart({ title, x, y, series, lines = [], height = 260 }: { title
             {ticks(sy, Math.max(Math.round(height / 48), 2)).map(v => (
               <g key={'y' + v}>
                 <line class="ch-grid" x1={left} x2={width - right} y1={Math.round(sy.px(v)) + 0.5} y2={Math.round(sy.px(v)) + 0.5} />
-                <text class="ch-tick" x={left - 8} y={sy.px(v) + 4} text-anchor="end">{plain(y.format(v))}</text>
+                <text class="ch-tick" x={left - 8} y={sy.px(v) + 4} text-anchor="end">{v === 0 ? '0' : brief(y.format(v))}</text>
               </g>
             ))}
             {ticks(sx, Math.max(Math.round(width / 110), 2)).map(v => (
               <g key={'x' + v}>
                 <line class="ch-grid" x1={Math.round(sx.px(v)) + 0.5} x2={Math.round(sx.px(v)) + 0.5} y1={height - bottom} y2={height - bottom + 4} />
-                <text class="ch-tick" x={sx.px(v)} y={height - bottom + 16} text-anchor="middle">{plain(x.format(v))}</text>
+                <text class="ch-tick" x={sx.px(v)} y={height - bottom + 16} text-anchor="middle">{brief(x.format(v))}</text>
               </g>
             ))}
             <line class="ch-axis" x1={left} x2={width - right} y1={height - bottom + 0.5} y2={height - bottom + 0.5} />
@@ -112,11 +113,6 @@ export function Chart({ title, x, y, series, lines = [], height = 260 }: { title
         )}
         <p class="ch-read small" role="status">{readout ?? ' '}</p>
       </div>
-      {series.length > 1 && (
-        <ul class="row small ch-keys">
-          {series.map((s, i) => <li key={i} class="row tight"><Key i={s.i} /><span>{s.name}</span></li>)}
-        </ul>
-      )}
     </figure>
   )
 }

@@ -23,6 +23,9 @@ const t = words(
 const pageRows = 200
 const rowHeight = 26
 
+/** Above so many the number of a session says which of a run's loads it is of; the workload's name says that here. */
+const streams = 2 ** 36
+
 interface Column { sort: string; head: string; num?: boolean; cell: (r: RequestRow, colour: (r: RequestRow) => number) => ComponentChildren }
 const columns = (): Column[] => [
   { sort: 'n', head: t('n'), num: true, cell: r => r.n },
@@ -36,8 +39,11 @@ const columns = (): Column[] => [
   { sort: 'cached', head: t('cached'), num: true, cell: r => <Num f={count(r.cached_tokens)} /> },
   { sort: 'output', head: t('output'), num: true, cell: r => <Num f={count(r.output_tokens)} /> },
   { sort: 'finish', head: t('finish'), cell: r => r.finish },
-  { sort: 'session', head: t('session'), num: true, cell: r => `${r.session}.${r.turn}` },
+  { sort: 'session', head: t('session'), num: true, cell: r => `${r.session % streams}.${r.turn}` },
 ]
+
+/** In full what a cell may have no room for. */
+const whole: Record<string, (r: RequestRow) => string> = { workload: r => r.workload, status: r => r.error_kind || r.status, session: r => `session:${r.session}` }
 
 export interface ListProps {
   source: Source
@@ -153,7 +159,7 @@ export function List(p: ListProps) {
         key={i} id={`rq-row-${i}`} role="row" aria-rowindex={i + 2} aria-selected={r !== undefined && r.n === p.selected} class={'rq-row' + (i === at ? ' is-at' : '')}
         style={{ top: `${sight.topOf(i)}px` }} onClick={() => { setAt(i); if (r !== undefined) p.onSelect(r.n) }}
       >
-        {cols.map(c => <span key={c.sort} role="gridcell" class={c.num ? 'num' : ''} title={r !== undefined && (c.sort === 'workload' || c.sort === 'status') ? (c.sort === 'workload' ? r.workload : r.error_kind || r.status) : undefined}>{r === undefined ? '' : c.cell(r, p.colour)}</span>)}
+        {cols.map(c => <span key={c.sort} role="gridcell" class={c.num ? 'num' : ''} title={r === undefined ? undefined : whole[c.sort]?.(r)}>{r === undefined ? '' : c.cell(r, p.colour)}</span>)}
       </div>,
     )
   }

@@ -3,9 +3,9 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { RequestRow } from '../../api'
-import { elapsed, type Figure, plain } from '../../format'
+import { brief, elapsed, type Figure, plain } from '../../format'
 import { words } from '../../i18n'
-import { alpha, palette } from '../../theme'
+import { alpha, onTheme, palette } from '../../theme'
 import { axes, type Box, boxOf, type Dots, type Frame, hit, neighbour, strength } from '../scatter'
 import { ticks } from '../scale'
 import { stamp } from './marker'
@@ -58,6 +58,10 @@ export function Plot(p: PlotProps) {
     const g = fit(dots.current, width, height)
     if (g !== null) draw(g, p, a, frame)
   }, [p.dots, p.from, p.to, p.log, p.figure, p.limit?.text, width, height, colours])
+  // The printer does not wait for the next frame: what is on paper has its colours at once.
+  const onPaper = useRef(() => {})
+  onPaper.current = () => { const g = fit(dots.current, width, height); if (g !== null) draw(g, p, a, frame) }
+  useEffect(() => onTheme(() => { if (matchMedia('print').matches) onPaper.current() }), [])
   useEffect(() => {
     const g = fit(canvas.current, width, height)
     if (g === null) return
@@ -186,7 +190,7 @@ function draw(g: CanvasRenderingContext2D, p: PlotProps, a: ReturnType<typeof ax
   for (const v of ticks(a.y, Math.max(Math.round((f.bottom - f.top) / 40), 2))) {
     const y = Math.round(a.y.px(v)) + 0.5
     line(g, f.left, y, f.right, y)
-    g.fillText(plain(p.format(v)), f.left - 8, y)
+    g.fillText(v === 0 ? '0' : brief(p.format(v)), f.left - 8, y)
   }
   g.textAlign = 'center'
   g.textBaseline = 'top'
