@@ -59,13 +59,13 @@ func serve(name string) (url string, stop func()) {
 	case "broken":
 		mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = w.Write(dialect.AppendError(nil, "out of \x1b[31mluck", "server_error", 500))
+			_, _ = w.Write(dialect.AppendError(nil, "out of \x1b[31mluck", "server_error", "", 500))
 		})
 	case "locked":
 		h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer s3cret" {
 				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = w.Write(dialect.AppendError(nil, "no such key: "+r.Header.Get("Authorization"), "auth", 401))
+				_, _ = w.Write(dialect.AppendError(nil, "no such key: "+r.Header.Get("Authorization"), "auth", "", 401))
 				return
 			}
 			if r.Method == http.MethodPost {
@@ -122,7 +122,7 @@ func (s chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req, err := dialect.ParseRequest(dialect.OpenAIChat, body)
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write(dialect.AppendError(nil, err.Error(), "invalid_request_error", 400))
+		_, _ = w.Write(dialect.AppendError(nil, err.Error(), "invalid_request_error", "", 400))
 		return
 	}
 	n := req.MaxTokens
@@ -173,5 +173,5 @@ func (s chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if req.IncludeUsage {
 		b = out.AppendUsage(b, account(n))
 	}
-	flush(dialect.AppendDone(b))
+	flush(out.AppendDone(b))
 }

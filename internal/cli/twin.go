@@ -104,7 +104,7 @@ func nothingGiven(kctx *kong.Context) error {
 const stepReplicas = 20
 
 func (*twinServeCmd) Help() string {
-	return "Nothing is computed: the time of each scheduler step comes from a model of the hardware. Chat and completions, /v1/models, /tokenize, /health, /metrics as vLLM has them, /dcgm/metrics of the accelerators and /node/metrics of the network are served until Ctrl-C."
+	return "Nothing is computed: the time of each scheduler step comes from a model of the hardware. Chat, completions and responses, /v1/models, /tokenize, /health, /metrics as vLLM has them, /dcgm/metrics of the accelerators and /node/metrics of the network are served until Ctrl-C."
 }
 
 func (*twinServeCmd) Examples() []string {

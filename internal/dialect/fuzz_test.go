@@ -263,20 +263,26 @@ func FuzzText(f *testing.F) {
 }
 
 func FuzzParseRequest(f *testing.F) {
-	for _, s := range append(hostile, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}],"stop":["a"],"n":2}`, `{"prompt":[[1,2],[3]]}`) {
-		f.Add([]byte(s), true)
-		f.Add([]byte(s), false)
+	for _, s := range append(hostile, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}],"stop":["a"],"n":2}`, `{"prompt":[[1,2],[3]]}`,
+		`{"input":[{"role":"user","content":"a"},{"type":"function_call","name":"f","call_id":"c"}],"text":{"format":{"type":"text"}},"previous_response_id":"r"}`, `{"input":"a","metadata":{"a":[1e400]}}`) {
+		for api := range APIs() {
+			f.Add([]byte(s), uint8(api))
+		}
 	}
-	f.Fuzz(func(t *testing.T, body []byte, completions bool) {
-		r, err := ParseRequest(api(completions), body)
+	f.Fuzz(func(t *testing.T, body []byte, which uint8) {
+		api := APIs()[int(which)%len(APIs())]
+		r, err := ParseRequest(api, body)
 		if (r == nil) == (err == nil) {
 			t.Fatalf("%v, %v", r, err)
 		}
 		if r == nil {
 			return
 		}
-		if r.N < 1 || r.MaxTokens < 0 || r.MinTokens < 0 || len(r.Prompts) != len(r.PromptTokens) || completions != (len(r.Prompts) > 0) {
+		if r.N < 1 || r.MaxTokens < 0 || r.MinTokens < 0 || len(r.Prompts) != len(r.PromptTokens) || (api == OpenAICompletions) != (len(r.Prompts) > 0) || (api == OpenAICompletions) != (len(r.Messages) == 0) {
 			t.Fatalf("%+v", r)
+		}
+		if (r.Echo != "") != (api == OpenAIResponses) || !json.Valid([]byte("{"+r.Echo+"}")) {
+			t.Fatalf("what is repeated is no JSON: %s", r.Echo)
 		}
 	})
 }

@@ -24,7 +24,8 @@ type ServerRequest struct {
 	// IncludeUsage asks for the final usage chunk, ContinuousUsage for usage in
 	// every chunk.
 	IncludeUsage, ContinuousUsage bool
-	// Messages are the chat's messages, text parts joined.
+	// Messages are the chat's messages, or the items of a response's input: text parts
+	// joined, calls in the message of the assistant that made them.
 	Messages []ServerMessage
 	// Prompts are the prompts of a completions request; PromptTokens their
 	// lengths where they came as token ids, else 0.
@@ -53,6 +54,13 @@ type ServerRequest struct {
 	Effort   string
 	// KeepStop asks for the stop text at the end of the answer.
 	KeepStop bool
+	// Instructions, Previous, Store and Echo are of the Responses API alone: what comes
+	// before the messages, and is of this request only; the name of the response that it
+	// goes on from, "" for none; whether this one may be gone on from; the fields of the
+	// request that the response repeats, as JSON without braces.
+	Instructions, Previous string
+	Store                  bool
+	Echo                   string
 }
 
 // ServerMessage is one message of a chat. Text holds its text parts and, behind
@@ -114,44 +122,48 @@ func bodyError(err error) string {
 	return fmt.Sprintf("%s: want %s, got %s", e.Field, want, e.Value)
 }
 
+// wireRequest is the body of a request to any of the APIs.
+type wireRequest struct {
+	Model         string `json:"model"`
+	Stream        bool   `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage         bool `json:"include_usage"`
+		ContinuousUsageStats bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+		Calls   []struct {
+			Function struct {
+				Name      string `json:"name"`
+				Arguments string `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	} `json:"messages"`
+	Prompt              json.RawMessage   `json:"prompt"`
+	MaxTokens           *int64            `json:"max_tokens"`
+	MaxCompletionTokens *int64            `json:"max_completion_tokens"`
+	MinTokens           int64             `json:"min_tokens"`
+	N                   *int64            `json:"n"`
+	IgnoreEOS           bool              `json:"ignore_eos"`
+	Stop                json.RawMessage   `json:"stop"`
+	Temperature         *float64          `json:"temperature"`
+	Seed                *int64            `json:"seed"`
+	Tools               []json.RawMessage `json:"tools"`
+	ToolChoice          json.RawMessage   `json:"tool_choice"`
+	Effort              string            `json:"reasoning_effort"`
+	KeepStop            bool              `json:"include_stop_str_in_output"`
+	Template            struct {
+		EnableThinking *bool `json:"enable_thinking"`
+		Thinking       *bool `json:"thinking"`
+	} `json:"chat_template_kwargs"`
+	responsesFields
+}
+
 // ParseRequest reads the body of a request to api as a server does. The error
 // is a *RequestError.
 func ParseRequest(api API, body []byte) (*ServerRequest, error) {
-	var w struct {
-		Model         string `json:"model"`
-		Stream        bool   `json:"stream"`
-		StreamOptions struct {
-			IncludeUsage         bool `json:"include_usage"`
-			ContinuousUsageStats bool `json:"continuous_usage_stats"`
-		} `json:"stream_options"`
-		Messages []struct {
-			Role    string          `json:"role"`
-			Content json.RawMessage `json:"content"`
-			Calls   []struct {
-				Function struct {
-					Name      string `json:"name"`
-					Arguments string `json:"arguments"`
-				} `json:"function"`
-			} `json:"tool_calls"`
-		} `json:"messages"`
-		Prompt              json.RawMessage   `json:"prompt"`
-		MaxTokens           *int64            `json:"max_tokens"`
-		MaxCompletionTokens *int64            `json:"max_completion_tokens"`
-		MinTokens           int64             `json:"min_tokens"`
-		N                   *int64            `json:"n"`
-		IgnoreEOS           bool              `json:"ignore_eos"`
-		Stop                json.RawMessage   `json:"stop"`
-		Temperature         *float64          `json:"temperature"`
-		Seed                *int64            `json:"seed"`
-		Tools               []json.RawMessage `json:"tools"`
-		ToolChoice          json.RawMessage   `json:"tool_choice"`
-		Effort              string            `json:"reasoning_effort"`
-		KeepStop            bool              `json:"include_stop_str_in_output"`
-		Template            struct {
-			EnableThinking *bool `json:"enable_thinking"`
-			Thinking       *bool `json:"thinking"`
-		} `json:"chat_template_kwargs"`
-	}
+	var w wireRequest
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, &RequestError{Reason: "read request body: " + bodyError(err)}
 	}
@@ -165,18 +177,20 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		r.Thinking = w.Template.Thinking
 	}
 	for _, t := range w.Tools {
-		if name := functionName(t); name != "" {
+		if name := functionName(api, t); name != "" {
 			r.ToolNames = append(r.ToolNames, name)
 		}
 	}
 	if r.ToolChoice == "" && !null(w.ToolChoice) {
-		if r.ToolName = functionName(w.ToolChoice); r.ToolName == "" {
+		if r.ToolName = functionName(api, w.ToolChoice); r.ToolName == "" {
 			return nil, &RequestError{"tool_choice", "must be a word or name a function"}
 		}
 	}
-	limit := w.MaxTokens
-	field := "max_tokens"
-	if w.MaxCompletionTokens != nil {
+	limit, field := w.MaxTokens, "max_tokens"
+	switch {
+	case api == OpenAIResponses:
+		limit, field = w.MaxOutputTokens, "max_output_tokens"
+	case w.MaxCompletionTokens != nil:
 		limit, field = w.MaxCompletionTokens, "max_completion_tokens"
 	}
 	if limit != nil {
@@ -202,31 +216,48 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		}
 		r.Stop = []string{s}
 	}
-	if api == OpenAICompletions {
-		if err := r.prompts(w.Prompt); err != nil {
-			return nil, err
-		}
-		return r, nil
+	var err error
+	switch api {
+	case OpenAICompletions:
+		err = r.prompts(w.Prompt)
+	case OpenAIResponses:
+		err = r.response(&w)
+	default:
+		err = r.chat(&w)
 	}
-	if len(w.Messages) == 0 {
-		return nil, &RequestError{"messages", "must be a list of at least one message"}
-	}
-	for i, m := range w.Messages {
-		t, media, err := contentOf(m.Content)
-		if err != nil {
-			return nil, &RequestError{fmt.Sprintf("messages[%d].content", i), err.Error()}
-		}
-		for _, c := range m.Calls {
-			t += " " + c.Function.Name + c.Function.Arguments
-		}
-		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t, Media: media})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-// functionName returns the name in {"function":{"name":...}}, "" without one.
-func functionName(raw json.RawMessage) string {
+// chat reads the messages of a chat.
+func (r *ServerRequest) chat(w *wireRequest) error {
+	if len(w.Messages) == 0 {
+		return &RequestError{"messages", "must be a list of at least one message"}
+	}
+	for i, m := range w.Messages {
+		t, media, err := contentOf(m.Content)
+		if err != nil {
+			return &RequestError{fmt.Sprintf("messages[%d].content", i), err.Error()}
+		}
+		for _, c := range m.Calls {
+			t += CallText(c.Function.Name, c.Function.Arguments)
+		}
+		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t, Media: media})
+	}
+	return nil
+}
+
+// CallText is how a call of a function stands in the text of a message.
+func CallText(name, arguments string) string { return " " + name + arguments }
+
+// functionName returns the name in {"function":{"name":...}}, in the Responses API
+// that in {"type":"function","name":...}, "" without one.
+func functionName(api API, raw json.RawMessage) string {
 	var w struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
@@ -234,7 +265,13 @@ func functionName(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &w) != nil {
 		return ""
 	}
-	return w.Function.Name
+	if api != OpenAIResponses {
+		return w.Function.Name
+	}
+	if w.Type != "function" {
+		return ""
+	}
+	return w.Name
 }
 
 // contentOf reads what a message says: a text, or a list of texts and media.
@@ -247,12 +284,11 @@ func contentOf(raw json.RawMessage) (string, []ServerMedia, error) {
 		return s, nil, nil
 	}
 	var list []struct {
-		Type  string `json:"type"`
-		Text  string `json:"text"`
-		Image *struct {
-			URL string `json:"url"`
-		} `json:"image_url"`
-		Audio *struct {
+		Type    string          `json:"type"`
+		Text    string          `json:"text"`
+		Refusal string          `json:"refusal"`
+		Image   json.RawMessage `json:"image_url"`
+		Audio   *struct {
 			Data   string `json:"data"`
 			Format string `json:"format"`
 		} `json:"input_audio"`
@@ -264,16 +300,22 @@ func contentOf(raw json.RawMessage) (string, []ServerMedia, error) {
 	var media []ServerMedia
 	for i := range list {
 		p := &list[i]
-		b.WriteString(p.Text)
 		var m ServerMedia
 		var err error
-		switch {
-		case p.Image != nil:
-			m, err = imageOf(p.Image.URL)
-		case p.Audio != nil:
+		switch p.Type {
+		case "text", "input_text", "output_text", "refusal", "": // some leave out the type of a text
+			b.WriteString(p.Text)
+			b.WriteString(p.Refusal)
+			continue
+		case "image_url", "input_image":
+			m, err = imageOf(urlOf(p.Image))
+		case "input_audio":
+			if p.Audio == nil {
+				return "", nil, fmt.Errorf("part %d: input_audio: want data and format", i)
+			}
 			m, err = soundOf(p.Audio.Data, p.Audio.Format)
 		default:
-			continue
+			return "", nil, fmt.Errorf("part %d: type %q is not read here, want text, an image or a sound", i, p.Type)
 		}
 		if err != nil {
 			return "", nil, fmt.Errorf("part %d: %w", i, err)
@@ -282,6 +324,17 @@ func contentOf(raw json.RawMessage) (string, []ServerMedia, error) {
 		media = append(media, m)
 	}
 	return b.String(), media, nil
+}
+
+// urlOf reads the place of an image: {"url":...} in a chat, a string in a response.
+func urlOf(raw json.RawMessage) string {
+	var w struct {
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(raw, &w) == nil {
+		return w.URL
+	}
+	return text(raw)
 }
 
 // imageOf reads the size of an image that came inline.

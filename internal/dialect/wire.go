@@ -9,6 +9,8 @@ type Writer struct {
 	head string // of every chunk, up to the choices
 	id   string
 	tail string // of a body: created and model
+	// r is of the Responses API alone.
+	r *responding
 }
 
 // WriterUsage is a token account to send; Cached and Reasoning are sent when
@@ -27,7 +29,11 @@ type Answer struct {
 // seconds.
 func NewWriter(api API, id, model string, created int64) *Writer {
 	w := &Writer{api: api, id: string(appendQuoted(nil, id))}
-	b := appendInt([]byte(`,"created":`), created)
+	stamp := `,"created":`
+	if api == OpenAIResponses {
+		stamp = `,"created_at":`
+	}
+	b := appendInt([]byte(stamp), created)
 	b = appendQuoted(append(b, `,"model":`...), model)
 	w.tail = string(b)
 	object := "chat.completion.chunk"
@@ -90,9 +96,9 @@ func appendUsage(dst []byte, u *WriterUsage) []byte {
 }
 
 // AppendRole appends the first chunk of a choice, which has a role and no
-// output; completions have none, so that nothing is appended.
+// output; completions and responses have none, so that nothing is appended.
 func (w *Writer) AppendRole(dst []byte, choice int, u *WriterUsage) []byte {
-	if w.api == OpenAICompletions {
+	if w.api == OpenAICompletions || w.r != nil {
 		return dst
 	}
 	dst = append(w.open(dst, choice), `"role":"assistant","content":""`...)
@@ -102,6 +108,12 @@ func (w *Writer) AppendRole(dst []byte, choice int, u *WriterUsage) []byte {
 // AppendText appends a chunk with output text. u, when not nil, is the running
 // usage. A finish that is not empty ends the choice in the same chunk.
 func (w *Writer) AppendText(dst []byte, choice int, text, finish string, u *WriterUsage) []byte {
+	if w.r != nil {
+		if dst = w.say(dst, itemMessage, text); finish != "" {
+			dst = w.ended(dst, finish)
+		}
+		return dst
+	}
 	dst = w.open(dst, choice)
 	if w.api != OpenAICompletions {
 		dst = append(dst, `"content":`...)
@@ -112,6 +124,9 @@ func (w *Writer) AppendText(dst []byte, choice int, text, finish string, u *Writ
 // AppendReasoning appends a chunk with reasoning text; completions have no such
 // channel and get it as text.
 func (w *Writer) AppendReasoning(dst []byte, choice int, text string, u *WriterUsage) []byte {
+	if w.r != nil {
+		return w.say(dst, itemReasoning, text)
+	}
 	dst = w.open(dst, choice)
 	if w.api != OpenAICompletions {
 		dst = append(dst, `"reasoning_content":`...)
@@ -120,8 +135,14 @@ func (w *Writer) AppendReasoning(dst []byte, choice int, text string, u *WriterU
 }
 
 // AppendCall appends a chunk with a piece of tool call number call: the first
-// has ID and Name, the later ones only Arguments. Chat only.
+// has ID and Name, the later ones only Arguments. Completions have none.
 func (w *Writer) AppendCall(dst []byte, choice, call int, c *Call, u *WriterUsage) []byte {
+	if w.r != nil {
+		if c.ID != "" {
+			dst = w.openItem(dst, itemCall, *c)
+		}
+		return w.say(dst, itemCall, c.Arguments)
+	}
 	dst = append(w.open(dst, choice), `"tool_calls":[`...)
 	dst = appendCall(dst, call, c)
 	return w.end(append(dst, ']'), "", u)
@@ -143,6 +164,9 @@ func appendCall(dst []byte, call int, c *Call) []byte {
 
 // AppendFinish appends the chunk that ends a choice.
 func (w *Writer) AppendFinish(dst []byte, choice int, finish string, u *WriterUsage) []byte {
+	if w.r != nil {
+		return w.ended(dst, finish)
+	}
 	dst = w.open(dst, choice)
 	if w.api == OpenAICompletions {
 		dst = append(dst, '"', '"')
@@ -151,16 +175,29 @@ func (w *Writer) AppendFinish(dst []byte, choice int, finish string, u *WriterUs
 }
 
 // AppendUsage appends the last chunk of a stream that asked for usage: no
-// choices, the whole account.
+// choices, the whole account. Every stream of the Responses API ends with it: the
+// whole response.
 func (w *Writer) AppendUsage(dst []byte, u *WriterUsage) []byte {
+	if w.r != nil {
+		return w.conclude(dst, u)
+	}
 	return endChunk(append(append(dst, w.head...), ']'), u)
 }
 
-// AppendDone appends the terminal event.
-func AppendDone(dst []byte) []byte { return append(dst, "data: [DONE]\n\n"...) }
+// AppendDone appends the terminal event, which the Responses API has not.
+func (w *Writer) AppendDone(dst []byte) []byte {
+	if w.r != nil {
+		return dst
+	}
+	return append(dst, "data: [DONE]\n\n"...)
+}
 
-// AppendBody appends a whole answer that is not a stream.
+// AppendBody appends a whole answer that is not a stream. A response has one choice
+// and always an account.
 func (w *Writer) AppendBody(dst []byte, answers []Answer, u *WriterUsage) []byte {
+	if w.r != nil {
+		return w.appendWhole(dst, &answers[0], u)
+	}
 	dst = append(append(dst, `{"id":`...), w.id...)
 	if w.api == OpenAICompletions {
 		dst = append(dst, `,"object":"text_completion"`...)
@@ -212,12 +249,18 @@ func appendMessage(dst []byte, a *Answer) []byte {
 	return append(dst, '}')
 }
 
-// AppendError appends an error object; code is an HTTP status. It is the body
-// of a failed response; in a stream it is an event of its own.
-func AppendError(dst []byte, message, kind string, code int) []byte {
+// AppendError appends an error object; param is the field that it is about, "" for
+// none, code an HTTP status. It is the body of a failed response; in a stream it is an
+// event of its own.
+func AppendError(dst []byte, message, kind, param string, code int) []byte {
 	dst = appendQuoted(append(dst, `{"error":{"message":`...), message)
-	dst = appendQuoted(append(dst, `,"type":`...), kind)
-	dst = appendInt(append(dst, `,"param":null,"code":`...), int64(code))
+	dst = append(appendQuoted(append(dst, `,"type":`...), kind), `,"param":`...)
+	if param == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendQuoted(dst, param)
+	}
+	dst = appendInt(append(dst, `,"code":`...), int64(code))
 	return append(dst, '}', '}')
 }
 

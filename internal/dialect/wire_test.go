@@ -112,7 +112,7 @@ func TestWriterRoundTrip(t *testing.T) {
 		b = w.AppendText(b, 0, "a\n", "", &WriterUsage{Prompt: 9, Completion: 1, Cached: 4, Reasoning: 0})
 		b = w.AppendText(b, 0, "é", "length", nil)
 		b = w.AppendUsage(b, &WriterUsage{Prompt: 9, Completion: 2, Cached: -1, Reasoning: -1})
-		b = AppendDone(b)
+		b = w.AppendDone(b)
 		var d Decoder
 		d.Reset(api, true)
 		got := hear(&d, split(b)...)
@@ -148,7 +148,7 @@ func TestWriterRoundTrip(t *testing.T) {
 	b = w.AppendCall(b, 0, 0, &Call{ID: "c", Name: "f"}, nil)
 	b = w.AppendCall(b, 0, 0, &Call{Arguments: "{}"}, nil)
 	b = w.AppendFinish(b, 0, "tool_calls", nil)
-	b = append(AppendError(append(b, "data: "...), "boom", "server_error", 500), "\n\n"...)
+	b = append(AppendError(append(b, "data: "...), "boom", "server_error", "", 500), "\n\n"...)
 	var d Decoder
 	d.Reset(OpenAIChat, true)
 	got := hear(&d, split(b)...)

@@ -69,7 +69,7 @@ func (a *answers) put(chain uint64, t told) {
 		a.known = map[uint64]told{}
 	}
 	if _, ok := a.known[chain]; ok {
-		return // the elder is what the cache finds
+		return // equal prompts have equal answers, by equal names
 	}
 	a.known[chain] = t
 	a.order = append(a.order, chain)
@@ -165,26 +165,34 @@ func (t *teller) header(role string) {
 	}
 }
 
+// message takes a message in, and writes it down in text.
+func (t *teller) message(text *strings.Builder, m *dialect.ServerMessage) {
+	text.WriteString(m.Role)
+	text.WriteByte('\n')
+	text.WriteString(m.Text)
+	text.WriteByte('\n')
+	t.header(m.Role)
+	from := 0
+	for i := range m.Media {
+		at := m.Media[i].At
+		t.said(m.Text[from:at])
+		from = at
+		text.WriteString(t.shown(&m.Media[i]))
+	}
+	t.said(m.Text[from:])
+	t.token("<|end|>")
+}
+
 func (s *Server) promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
-	if api == dialect.OpenAIChat {
+	if api != dialect.OpenAICompletions {
 		t := s.teller()
 		var b strings.Builder
 		t.token("<|begin|>")
-		for _, m := range r.Messages {
-			b.WriteString(m.Role)
-			b.WriteByte('\n')
-			b.WriteString(m.Text)
-			b.WriteByte('\n')
-			t.header(m.Role)
-			from := 0
-			for i := range m.Media {
-				at := m.Media[i].At
-				t.said(m.Text[from:at])
-				from = at
-				b.WriteString(t.shown(&m.Media[i]))
-			}
-			t.said(m.Text[from:])
-			t.token("<|end|>")
+		if r.Instructions != "" {
+			t.message(&b, &dialect.ServerMessage{Role: "system", Text: r.Instructions})
+		}
+		for i := range r.Messages {
+			t.message(&b, &r.Messages[i])
 		}
 		t.header("assistant")
 		t.text = b.String()

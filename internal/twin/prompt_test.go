@@ -63,24 +63,27 @@ func TestPrefixCache(t *testing.T) {
 	complete(words(1, 40)+" "+words(2, 100), 32) // 40 tokens are two blocks and a half
 
 	// A conversation: each turn finds the turn before and its answer.
-	history := []map[string]string{{"role": "system", "content": words(3, 50)}}
-	computed := 0
-	for turn := range 5 {
-		history = append(history, map[string]string{"role": "user", "content": words(uint64(10+turn), 30)})
-		b, err := json.Marshal(map[string]any{"messages": history, "max_tokens": 70, "ignore_eos": true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		u := say("/v1/chat/completions", string(b))
-		if turn > 0 {
-			// All tokens of the turn before but the last, which is never computed.
-			if want := (computed - 1) / 16 * 16; u.Usage.Details.Cached != want {
-				t.Errorf("turn %d: %d of %d tokens cached, want %d", turn, u.Usage.Details.Cached, u.Usage.Prompt, want)
+	converse := func() {
+		history := []map[string]string{{"role": "system", "content": words(3, 50)}}
+		computed := 0
+		for turn := range 5 {
+			history = append(history, map[string]string{"role": "user", "content": words(uint64(10+turn), 30)})
+			b, err := json.Marshal(map[string]any{"messages": history, "max_tokens": 70, "ignore_eos": true})
+			if err != nil {
+				t.Fatal(err)
 			}
+			u := say("/v1/chat/completions", string(b))
+			if turn > 0 {
+				// All tokens of the turn before but the last, which is never computed.
+				if want := (computed - 1) / 16 * 16; u.Usage.Details.Cached != want {
+					t.Errorf("turn %d: %d of %d tokens cached, want %d", turn, u.Usage.Details.Cached, u.Usage.Prompt, want)
+				}
+			}
+			computed = u.Usage.Prompt + u.Usage.Completion
+			history = append(history, map[string]string{"role": "assistant", "content": u.Choices[0].Message.Content})
 		}
-		computed = u.Usage.Prompt + u.Usage.Completion
-		history = append(history, map[string]string{"role": "assistant", "content": u.Choices[0].Message.Content})
 	}
+	converse()
 	var prompts, hits int64
 	for _, a := range s.Accounts() {
 		prompts += int64(a.Prompt)
@@ -100,6 +103,7 @@ func TestPrefixCache(t *testing.T) {
 	}
 	complete(base, 0)
 	complete(base, 96)
+	converse() // what was forgotten is found again when it has been said again
 	_, off := start(t, ServerConfig{NoPrefixCache: true})
 	for range 2 {
 		_, answer := post(t, off+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2}`, base))

@@ -141,6 +141,12 @@ type answer struct {
 	replica *replica
 	w       *dialect.Writer
 	ask     exchange
+	// Of a response: its name, what it goes on from, what was asked, and whether it may
+	// be gone on from.
+	id     string
+	before *dialogue
+	asked  []dialect.ServerMessage
+	keeps  bool
 	// arrival is when it came, ready when the engine gets it.
 	arrival int64
 	ready   float64
@@ -182,7 +188,8 @@ type choice struct {
 	last     float64 // when its last token was made
 	held     []byte  // text that waits for more of its event
 	sent     int     // the index of the last token sent
-	// whole and thought are the text so far of an answer that is not a stream.
+	// whole and thought are the text so far of an answer that is not a stream, or that
+	// is kept.
 	whole, thought []byte
 	// blocks is how its text goes on, for the prefix cache.
 	blocks     blocks
@@ -619,12 +626,14 @@ func (r *replica) say(out []byte, m made) []byte {
 	if c.tool != "" {
 		piece = c.argument(piece, index, last)
 	}
-	if !a.stream {
+	if !a.stream || a.keeps {
 		if index < c.thinking {
 			c.thought = append(c.thought, piece...)
 		} else {
 			c.whole = append(c.whole, piece...)
 		}
+	}
+	if !a.stream {
 		return out
 	}
 	if a.gone.Load() {
@@ -672,10 +681,19 @@ func (r *replica) say(out []byte, m made) []byte {
 		out = a.w.AppendText(out, c.index, piece, "", u)
 	}
 	out = a.close(out)
-	if !a.conn.send(out) {
+	if !a.send(out) {
 		r.cancel(a)
 	}
 	return out
+}
+
+// send sends a part of the answer. The end of a response says all of it again: what is
+// longer than what may be queued is, once, as long as it is.
+func (a *answer) send(p []byte) bool {
+	if len(p) > maxQueued/2 {
+		return a.conn.sendUpTo(p, maxQueued+len(p))
+	}
+	return a.conn.send(p)
 }
 
 // argument turns a piece of text into one of the arguments of a call: the token
@@ -717,9 +735,15 @@ func (a *answer) close(dst []byte) []byte {
 		return dst
 	}
 	const digits = "0123456789abcdef"
-	n := len(dst) - len("0000\r\n")
+	const header = len("0000\r\n")
+	n := len(dst) - header
 	if n > 0xffff {
-		panic("BUG: a chunk of the answer is too long for its header")
+		// The end of a long response, as several chunks.
+		var all []byte
+		for p := range slices.Chunk(dst[header:], 0xffff) {
+			all = append(all, a.close(append(a.begin(nil), p...))...)
+		}
+		return all
 	}
 	for i := range 4 {
 		dst[3-i] = digits[n>>(4*i)&15]
@@ -732,17 +756,20 @@ func (a *answer) close(dst []byte) []byte {
 func (a *answer) finish(out []byte) []byte {
 	a.complete.Store(true)
 	u := a.tokens()
+	if a.keeps {
+		a.keep()
+	}
 	if a.stream {
 		out = a.begin(out[:0])
 		if a.usage {
 			out = a.w.AppendUsage(out, u)
 		}
-		out = dialect.AppendDone(out)
+		out = a.w.AppendDone(out)
 		out = a.close(out)
 		if a.chunked {
 			out = append(out, "0\r\n\r\n"...)
 		}
-		a.conn.send(out)
+		a.send(out)
 		a.release()
 		return out
 	}
@@ -764,6 +791,17 @@ func (a *answer) finish(out []byte) []byte {
 	return out
 }
 
+// keep makes the answer one that may be gone on from. What was thought is left out of
+// the history, as chat templates do.
+func (a *answer) keep() {
+	c := &a.choices[0]
+	said := dialect.ServerMessage{Role: "assistant", Text: string(c.whole)}
+	if c.tool != "" {
+		said.Text = dialect.CallText(c.tool, said.Text)
+	}
+	a.replica.srv.dialogues.put(a.id, a.before, append(slices.Clip(a.asked), said))
+}
+
 // release gives the connection back to its reader.
 func (a *answer) release() {
 	if !a.keepAlive {
@@ -783,6 +821,7 @@ func (a *answer) end() bool {
 	if a.stream {
 		s.http.observe(&a.ask, 200, s.clock.Now()-a.ask.began, 0)
 	}
+	s.dialogues.release(a.before)
 	a.replica.srv.counters.inFlight.Add(-1)
 	a.replica.srv.counters.sequences.Add(-int64(len(a.choices)))
 	close(a.done)

@@ -88,22 +88,23 @@ const (
 // and a goroutine switch per write, and what the client is measured with may not
 // share code with the client.
 type Server struct {
-	cfg      ServerConfig
-	cluster  *Cluster
-	model    *Model
-	memory   Memory
-	context  int
-	blocks   int
-	replicas []*replica
-	created  int64
-	run      string // makes the ids of this run its own
-	ids      atomic.Uint64
-	router   *sharedRouter
-	hash     maphash.Seed // of texts
-	answers  answers
-	meter    *Meter // nil with fixed steps
-	devices  devices
-	http     *httpFigures
+	cfg       ServerConfig
+	cluster   *Cluster
+	model     *Model
+	memory    Memory
+	context   int
+	blocks    int
+	replicas  []*replica
+	created   int64
+	run       string // makes the ids of this run its own
+	ids       atomic.Uint64
+	router    *sharedRouter
+	hash      maphash.Seed // of texts
+	answers   answers
+	dialogues *dialogues
+	meter     *Meter // nil with fixed steps
+	devices   devices
+	http      *httpFigures
 
 	clock      *clock.Clock
 	goroutines sync.WaitGroup
@@ -148,7 +149,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}, router: &sharedRouter{router: router}, http: newHTTPFigures(), hash: maphash.MakeSeed()}
+	s := &Server{cfg: cfg, cluster: cl, model: cl.Model, memory: cl.Memory, context: cl.Context, blocks: cl.Engine.Blocks, clock: clock.New(), conns: map[*conn]struct{}{}, router: &sharedRouter{router: router}, http: newHTTPFigures(), hash: maphash.MakeSeed(), dialogues: newDialogues()}
 	if roofline, ok := cl.Engine.Timer.(*Roofline); ok && cl.Layout != nil {
 		s.meter = NewMeter(Builtin(), cl.Layout, roofline)
 	}
@@ -433,8 +434,13 @@ func appendHeader(h []byte, now time.Time, kind string, keepAlive bool) []byte {
 
 // refuse sends an error in the form of the OpenAI API.
 func (c *conn) refuse(x *exchange, keepAlive bool, status int, kind, message string) {
+	c.refuseField(x, keepAlive, status, kind, message, "")
+}
+
+// refuseField says which field of the request is to blame.
+func (c *conn) refuseField(x *exchange, keepAlive bool, status int, kind, message, field string) {
 	c.srv.counters.refused.Add(1)
-	c.respond(x, status, "application/json", dialect.AppendError(nil, message, kind, status), keepAlive)
+	c.respond(x, status, "application/json", dialect.AppendError(nil, message, kind, field, status), keepAlive)
 }
 
 // ask is one request to answer.
@@ -458,6 +464,20 @@ func (q *ask) bad(format string, args ...any) {
 	q.refuse(http.StatusBadRequest, "BadRequestError", format, args...)
 }
 
+// malformed refuses a body for what dialect found wrong with it.
+func (q *ask) malformed(err error) {
+	field := ""
+	if e, ok := errors.AsType[*dialect.RequestError](err); ok {
+		field = e.Field
+	}
+	q.conn.refuseField(q.exchange, q.keepAlive, http.StatusBadRequest, "BadRequestError", err.Error(), field)
+}
+
+// unknown refuses a model that is not served.
+func (s *Server) unknown(q *ask, model string) {
+	q.conn.refuseField(q.exchange, q.keepAlive, http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist; this server has `%s`.", model, s.model.Name), "model")
+}
+
 const (
 	kindText    = "text/plain; charset=utf-8"
 	kindJSON    = "application/json"
@@ -472,6 +492,7 @@ var routes = map[string]struct {
 }{
 	"/v1/chat/completions": {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAIChat) }},
 	"/v1/completions":      {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAICompletions) }},
+	"/v1/responses":        {"POST", func(s *Server, q *ask) *answer { return s.generate(q, dialect.OpenAIResponses) }},
 	"/tokenize":            {"POST", at(func(s *Server, q *ask) { s.tokenize(q) })},
 	"/reset_prefix_cache":  {"POST", at(func(s *Server, q *ask) { s.resetCaches(q) })},
 	"/v1/models":           {"GET", at(func(s *Server, q *ask) { q.respond(kindJSON, s.models()) })},
@@ -581,13 +602,50 @@ const (
 func (s *Server) generate(q *ask, api dialect.API) *answer {
 	r, err := dialect.ParseRequest(api, q.body)
 	if err != nil {
-		q.bad("%v", err)
+		q.malformed(err)
 		return nil
 	}
 	if !s.serves(r.Model) {
-		q.refuse(http.StatusNotFound, "NotFoundError", "The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name)
+		s.unknown(q, r.Model)
 		return nil
 	}
+	var before *dialogue
+	if r.Previous != "" {
+		if before = s.dialogues.find(r.Previous); before == nil {
+			q.conn.refuseField(q.exchange, q.keepAlive, http.StatusNotFound, "invalid_request_error", fmt.Sprintf("Response with id '%s' not found.", r.Previous), "previous_response_id")
+			return nil
+		}
+	}
+	asked := r.Messages
+	r.Messages = append(before.history(), asked...)
+	a := s.begin(q, api, r)
+	if a == nil {
+		s.dialogues.release(before)
+		return nil
+	}
+	a.before, a.asked, a.keeps = before, asked, r.Store
+	if a.stream {
+		h := append(make([]byte, 0, 256), "HTTP/1.1 200 OK\r\n"...)
+		if !a.chunked {
+			h = append(h[:0], "HTTP/1.0 200 OK\r\n"...)
+		}
+		h = appendHeader(h, s.wall(), "text/event-stream; charset=utf-8", q.keepAlive)
+		h = append(h, "Cache-Control: no-cache\r\n"...)
+		if a.chunked {
+			h = append(h, "Transfer-Encoding: chunked\r\n"...)
+		}
+		h = append(h, "\r\n"...)
+		if api == dialect.OpenAIResponses {
+			h = append(h, a.close(a.w.AppendCreated(a.begin(nil)))...)
+		}
+		a.send(h)
+	}
+	a.replica.submit(a)
+	return a
+}
+
+// begin makes the answer to a request, or refuses; nothing of it runs yet.
+func (s *Server) begin(q *ask, api dialect.API, r *dialect.ServerRequest) *answer {
 	prompts := s.promptsOf(api, r)
 	if n := len(prompts) * r.N; n > maxChoices {
 		q.bad("%d prompts with n %d are %d sequences; at most %d", len(prompts), r.N, n, maxChoices)
@@ -598,9 +656,11 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 		q.bad("%v", err)
 		return nil
 	}
-	thinks := api == dialect.OpenAIChat && tool == "" && thinkShare(r) > 0
+	// A conversation has a history, thoughts and calls.
+	talks := api != dialect.OpenAICompletions
+	thinks := talks && tool == "" && thinkShare(r) > 0
 	a := &answer{
-		conn: q.conn, ask: *q.exchange, stream: r.Stream, usage: r.IncludeUsage, runningUsage: r.IncludeUsage && r.ContinuousUsage,
+		conn: q.conn, ask: *q.exchange, stream: r.Stream, usage: r.IncludeUsage || api == dialect.OpenAIResponses, runningUsage: r.IncludeUsage && r.ContinuousUsage,
 		chunked: q.http.ProtoAtLeast(1, 1), keepAlive: q.keepAlive, done: make(chan struct{}), n: r.N, reasoning: -1, cached: -1,
 	}
 	if s.caching() {
@@ -612,15 +672,22 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 	a.choices = make([]choice, 0, len(prompts)*r.N)
 	for _, p := range prompts {
 		if p.tokens >= s.context {
-			q.bad("This model's maximum context length is %d tokens. However, the prompt has %d tokens, and at least one is needed for the answer.", s.context, p.tokens)
+			field := ""
+			if api == dialect.OpenAIResponses {
+				field = "input"
+			}
+			q.malformed(&dialect.RequestError{Field: field, Reason: fmt.Sprintf("This model's maximum context length is %d tokens. However, the prompt has %d tokens, and at least one is needed for the answer.", s.context, p.tokens)})
 			return nil
 		}
 		limit := r.MaxTokens
 		switch {
 		case limit == 0 && api == dialect.OpenAICompletions:
 			limit = min(16, s.context-p.tokens)
-		case limit == 0:
-			limit = s.context - p.tokens
+		case limit == 0 || api == dialect.OpenAIResponses:
+			// A response that asks for more than there is gets what there is.
+			if limit = s.context - p.tokens; r.MaxTokens > 0 {
+				limit = min(limit, r.MaxTokens)
+			}
 		case p.tokens+limit > s.context:
 			q.bad("This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the prompt, %d in the answer).", s.context, p.tokens+limit, p.tokens, limit)
 			return nil
@@ -631,9 +698,9 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 			c := s.choice(r, p, len(a.choices), limit)
 			c.answer = a
 			c.settle(r, tool, thinks)
-			if s.caching() && api == dialect.OpenAIChat && !thinks && tool == "" && c.speech.cut < 0 {
+			if s.caching() && talks && !thinks && tool == "" && c.speech.cut < 0 {
 				// Who sends the answer back may find it in the cache.
-				c.seq.Answer = s.ids.Add(1)
+				c.seq.Answer = max(1, random.Derive(c.seed, labelAnswer))
 				c.blocks, c.remembered = p.blocks, true
 			}
 			a.choices = append(a.choices, c)
@@ -647,25 +714,17 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 	}
 	s.counters.inFlight.Add(1)
 	a.replica = s.replicas[s.router.pick(a.choices)]
-	id := "cmpl-"
-	if api == dialect.OpenAIChat {
-		id = "chatcmpl-"
+	id := s.run + "-" + strconv.FormatUint(s.ids.Add(1), 10)
+	now := s.wall().Unix()
+	switch api {
+	case dialect.OpenAIResponses:
+		a.id = "resp_" + id
+		a.w = dialect.NewResponseWriter(a.id, s.model.Name, now, r.Echo)
+	case dialect.OpenAIChat:
+		a.w = dialect.NewWriter(api, "chatcmpl-"+id, s.model.Name, now)
+	default:
+		a.w = dialect.NewWriter(api, "cmpl-"+id, s.model.Name, now)
 	}
-	id += s.run + "-" + strconv.FormatUint(s.ids.Add(1), 10)
-	a.w = dialect.NewWriter(api, id, s.model.Name, s.wall().Unix())
-	if a.stream {
-		h := append(make([]byte, 0, 256), "HTTP/1.1 200 OK\r\n"...)
-		if !a.chunked {
-			h = append(h[:0], "HTTP/1.0 200 OK\r\n"...)
-		}
-		h = appendHeader(h, s.wall(), "text/event-stream; charset=utf-8", q.keepAlive)
-		h = append(h, "Cache-Control: no-cache\r\n"...)
-		if a.chunked {
-			h = append(h, "Transfer-Encoding: chunked\r\n"...)
-		}
-		q.conn.send(append(h, "\r\n"...))
-	}
-	a.replica.submit(a)
 	return a
 }
 
@@ -742,7 +801,7 @@ func thinkShare(r *dialect.ServerRequest) float64 {
 // toolOf returns the function to call, "" for an answer in words.
 func toolOf(api dialect.API, r *dialect.ServerRequest) (string, error) {
 	switch {
-	case api != dialect.OpenAIChat || r.ToolName == "" && r.ToolChoice != "required":
+	case api == dialect.OpenAICompletions || r.ToolName == "" && r.ToolChoice != "required":
 		return "", nil
 	case len(r.ToolNames) == 0:
 		return "", errors.New("tool_choice: a call is asked for, but no function is offered in tools")
@@ -777,11 +836,11 @@ func (s *Server) tokenize(q *ask) {
 	}
 	r, err := dialect.ParseRequest(api, q.body)
 	if err != nil {
-		q.bad("%v", err)
+		q.malformed(err)
 		return
 	}
 	if !s.serves(r.Model) {
-		q.refuse(http.StatusNotFound, "NotFoundError", "The model `%s` does not exist; this server has `%s`.", r.Model, s.model.Name)
+		s.unknown(q, r.Model)
 		return
 	}
 	answer := struct {
