@@ -77,7 +77,7 @@ func (k *keeper) shown(summary *stats.Summary, steps []load.StepResult) error {
 		if m.Kind != "threshold" && m.Kind != "note" {
 			continue
 		}
-		mark := run.Mark{FromNS: m.T.NS(), Kind: m.Kind, Severity: m.Severity, Text: m.Text}
+		mark := run.Mark{FromNS: m.T.NS(), Kind: m.Kind, Severity: m.Severity, Text: m.Text, Said: m.Said}
 		if m.To != nil {
 			mark.ToNS = new(m.To.NS())
 		}

@@ -1,6 +1,7 @@
 package detail
 
 import (
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 )
@@ -88,6 +89,8 @@ type Mark struct {
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
+	// Said is what Text says, for programs: its code and its values.
+	Said phrase.Said `json:"said,omitzero"`
 }
 
 // Missing says why a lane is empty and what would fill it.
@@ -97,6 +100,9 @@ type Missing struct {
 	Signal string `json:"signal"`
 	Why    string `json:"why"`
 	Fix    string `json:"fix"`
+	// Said is what Why says, for programs, and FixSaid what Fix says.
+	Said    phrase.Said `json:"said,omitzero"`
+	FixSaid phrase.Said `json:"fix_said,omitzero"`
 }
 
 // Series is one signal of one source that Data can be asked for.

@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/load"
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
 	"plimsoll/internal/telemetry"
 )
@@ -153,17 +154,28 @@ func (d *doc) phases(w *Watch, now int64, steps []load.StepResult, draining, ove
 	}
 	for i := len(old); i < len(d.list); i++ {
 		p := &d.list[i]
-		text := map[string]string{"warmup": "warm-up", "steady": "steady", "drain": "drain"}[p.Name]
-		kind := "phase"
+		kind, name := "phase", phrase.Text(map[string]string{"warmup": "warm-up", "steady": "steady", "drain": "drain"}[p.Name])
+		text, said := saysPhase.Say(name)
 		if len(w.run.Plan) > 1 {
-			text = fmt.Sprintf("step %d of %d, %s", p.Step+1, len(w.run.Plan), text)
+			step, steps := phrase.Count(p.Step+1), phrase.Count(len(w.run.Plan))
+			text, said = saysStepPhase.Say(step, steps, name)
 			if first := i == 0 || d.list[i-1].Step != p.Step; first {
-				kind, text = "step", fmt.Sprintf("%s: %s", text, Level(&w.run.Plan[p.Step]))
+				kind = "step"
+				text, said = saysStep.Say(step, steps, name, phrase.Text(Level(&w.run.Plan[p.Step])))
 			}
 		}
-		d.add(detail.Mark{T: p.From, Kind: kind, Severity: "info", Text: text})
+		d.add(detail.Mark{T: p.From, Kind: kind, Severity: "info", Text: text, Said: said})
 	}
 }
+
+// What marks of phases and sources say.
+var (
+	saysPhase     = phrase.New("live.phase", "{phase}")
+	saysStepPhase = phrase.New("live.step.phase", "step {step} of {steps}, {phase}")
+	saysStep      = phrase.New("live.step", "step {step} of {steps}, {phase}: {load}")
+	saysLost      = phrase.New("live.lost", "telemetry lost: {source}")
+	saysLostWhy   = phrase.New("live.lost.why", "telemetry lost: {source}: {why}")
+)
 
 // Level says the load of a step in words.
 func Level(s *load.Step) string {
@@ -205,11 +217,11 @@ func (d *doc) sources(w *Watch, now int64, infos []telemetry.SourceInfo) {
 		switch {
 		case !changed:
 		case s.on:
-			text := "telemetry lost: " + in.Name
+			text, said := saysLost.Say(phrase.Text(in.Name))
 			if n := len(in.Gaps); n > 0 && in.Gaps[n-1].Why != "" {
-				text += ": " + in.Gaps[n-1].Why
+				text, said = saysLostWhy.Say(phrase.Text(in.Name), phrase.Text(in.Gaps[n-1].Why))
 			}
-			s.mark = d.add(detail.Mark{T: detail.ToMs(at), Kind: "lost", Severity: "note", Text: text})
+			s.mark = d.add(detail.Mark{T: detail.ToMs(at), Kind: "lost", Severity: "note", Text: text, Said: said})
 		case s.mark >= 0:
 			back := detail.ToMs(at)
 			d.marks[s.mark].To = &back

@@ -1,11 +1,13 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"plimsoll/internal/detail"
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/signal"
 	"plimsoll/internal/telemetry"
 )
@@ -17,7 +19,7 @@ var lanes = []struct {
 	// signals are those without which a lane is empty.
 	signals []signal.ID
 	// what would fill the group when nothing does.
-	why, fix string
+	why, fix *phrase.Phrase
 }{
 	{
 		"engine", signal.Engine,
@@ -25,23 +27,58 @@ var lanes = []struct {
 			signal.RequestsRunning, signal.RequestsWaiting, signal.KVCacheUsage, signal.PrefixCacheHitRatio, signal.Preemptions,
 			signal.QueueTime, signal.PrefillTime, signal.DecodeTime,
 		},
-		"no page of an engine was found", "turn the engine's metrics on, or name their page: --telemetry http://HOST:PORT/metrics",
+		phrase.New("missing.engine", "no page of an engine was found"),
+		phrase.New("missing.engine.fix", "turn the engine's metrics on, or name their page: --telemetry http://HOST:PORT/metrics"),
 	},
 	{
 		"accelerator", signal.Accelerator,
 		[]signal.ID{signal.SMActive, signal.TensorActive, signal.DRAMActive, signal.FBUsed, signal.Power},
-		"no exporter of accelerators was found", "start dcgm-exporter on the machine of the accelerators (port 9400), or name its page: --telemetry auto,http://HOST:9400/metrics",
+		phrase.New("missing.accelerator", "no exporter of accelerators was found"),
+		phrase.New("missing.accelerator.fix", "start dcgm-exporter on the machine of the accelerators (port 9400), or name its page: --telemetry auto,http://HOST:9400/metrics"),
 	},
 	{
 		"network", signal.Network,
 		[]signal.ID{signal.NetTx}, // links between accelerators speak for themselves alone
-		"no exporter of the servers' network was found", "start node_exporter on the servers (port 9100), or name its page: --telemetry auto,http://HOST:9100/metrics",
+		phrase.New("missing.network", "no exporter of the servers' network was found"), saysStartNode,
 	},
 	{
 		"host", signal.Host,
 		[]signal.ID{signal.HostCPU},
-		"no exporter of the servers' hosts was found", "start node_exporter on the servers (port 9100), or name its page: --telemetry auto,http://HOST:9100/metrics",
+		phrase.New("missing.host", "no exporter of the servers' hosts was found"), saysStartNode,
 	},
+}
+
+// What is said of lanes without data besides.
+var (
+	saysStartNode    = phrase.New("missing.node.fix", "start node_exporter on the servers (port 9100), or name its page: --telemetry auto,http://HOST:9100/metrics")
+	saysTurnedOff    = phrase.New("missing.off", "telemetry was turned off")
+	saysTurnOn       = phrase.New("missing.off.fix", "run without --telemetry none")
+	saysNotRead      = phrase.New("missing.not_read", "{source}: {why}")
+	saysKeyAsked     = phrase.New("missing.key", "{source}: a key is asked for")
+	saysGiveKey      = phrase.New("missing.key.fix", "name the variable with the key: api-key-env at data.telemetry of a scenario")
+	saysNoSuchPage   = phrase.New("missing.absent", "{source}: there is no such page")
+	saysNotStated    = phrase.New("missing.not_stated", "{sources} does not state it")
+	saysSourceLacks  = phrase.New("missing.lacks", "{source}: {why}")
+	saysSourceEnable = phrase.New("missing.enable.fix", "{enable}")
+)
+
+// lacking makes an entry; fix is nil where nothing helps.
+func lacking(group, name string, why, fix *phrase.Phrase, values ...phrase.Value) detail.Missing {
+	m := detail.Missing{Group: group, Signal: name}
+	m.Why, m.Said = why.Say(values...)
+	if fix != nil {
+		m.Fix, m.FixSaid = fix.Say()
+	}
+	return m
+}
+
+// enable gives an entry the text of another as what would fill it.
+func enable(m detail.Missing, text string) detail.Missing {
+	m.Fix, m.FixSaid = "", phrase.Said{}
+	if text != "" {
+		m.Fix, m.FixSaid = saysSourceEnable.Say(phrase.Text(text))
+	}
+	return m
 }
 
 // Missing says which lanes of a run have no data, why, and what would fill them, as
@@ -52,7 +89,7 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 	out := []detail.Missing{}
 	if len(infos) == 0 {
 		for _, l := range lanes {
-			out = append(out, detail.Missing{Group: l.name, Why: "telemetry was turned off", Fix: "run without --telemetry none"})
+			out = append(out, lacking(l.name, "", saysTurnedOff, saysTurnOn))
 		}
 		return out
 	}
@@ -63,15 +100,15 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 	}
 	signals := make(map[signal.ID]*lack)
 	speaks := make(map[signal.Group][]string) // sources by group
-	refused := ""
+	var refused *telemetry.SourceInfo
 	for i := range infos {
 		in := &infos[i]
 		if in.Kind == telemetry.KindHost {
 			continue // this machine is no server
 		}
 		if in.State != telemetry.StateOK {
-			if refused == "" && in.State != telemetry.StateUnread {
-				refused = in.Name + ": " + says(in)
+			if refused == nil && in.State != telemetry.StateUnread {
+				refused = in
 			}
 			continue
 		}
@@ -111,17 +148,17 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 	given := func(id signal.ID) bool { return signals[id] != nil && signals[id].given }
 	for _, l := range lanes {
 		if len(speaks[l.group]) == 0 {
-			m := detail.Missing{Group: l.name, Why: l.why, Fix: l.fix}
+			m := lacking(l.name, "", l.why, l.fix)
 			for _, h := range hints {
 				if h.Source == l.name || l.group == signal.Engine && h.Source != "accelerator" && h.Source != "host" {
-					m.Fix = h.Text
+					m = enable(m, h.Text)
 					break
 				}
 			}
-			if refused != "" && l.group == signal.Engine {
-				m.Why = refused
-				if strings.Contains(refused, "key") {
-					m.Fix = "name the variable with the key: api-key-env at data.telemetry of a scenario"
+			if refused != nil && l.group == signal.Engine {
+				m.Why, m.Said = says(refused)
+				if refused.State == telemetry.StateAuthFailed {
+					m.Fix, m.FixSaid = saysGiveKey.Say()
 				}
 			}
 			out = append(out, m)
@@ -132,14 +169,17 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 			if given(id) || d.Kind == signal.Ratio && given(d.Part) && given(d.Whole) {
 				continue
 			}
-			m := detail.Missing{Group: l.name, Signal: id.String(), Why: strings.Join(speaks[l.group], ", ") + " does not state it"}
+			m := lacking(l.name, id.String(), saysNotStated, nil, phrase.Text(strings.Join(speaks[l.group], ", ")))
+			lacks := func(first telemetry.Missing) {
+				m.Why, m.Said = saysSourceLacks.Say(phrase.Text(first.Source), phrase.Text(first.Why))
+				m = enable(m, first.Enable)
+			}
 			if s := signals[id]; s != nil && s.known {
-				m.Why, m.Fix = s.first.Source+": "+s.first.Why, s.first.Enable
+				lacks(s.first)
 			} else if d.Kind == signal.Ratio && signals[d.Part] != nil && signals[d.Part].known {
-				first := signals[d.Part].first
-				m.Why, m.Fix = first.Source+": "+first.Why, first.Enable
+				lacks(signals[d.Part].first)
 			} else if l.group == signal.Network || l.group == signal.Host {
-				m.Why, m.Fix = l.why, l.fix // others than those who speak would state it
+				m = lacking(l.name, id.String(), l.why, l.fix) // others than those who speak would state it
 			}
 			out = append(out, m)
 		}
@@ -148,15 +188,13 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 }
 
 // says says what came of a source.
-func says(in *telemetry.SourceInfo) string {
+func says(in *telemetry.SourceInfo) (string, phrase.Said) {
+	name := phrase.Text(in.Name)
 	switch in.State {
 	case telemetry.StateAuthFailed:
-		return "a key is asked for"
+		return saysKeyAsked.Say(name)
 	case telemetry.StateAbsent:
-		return "there is no such page"
+		return saysNoSuchPage.Say(name)
 	}
-	if in.Why != "" {
-		return in.Why
-	}
-	return fmt.Sprint(in.State)
+	return saysNotRead.Say(name, phrase.Text(cmp.Or(in.Why, fmt.Sprint(in.State))))
 }

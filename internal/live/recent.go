@@ -1,7 +1,6 @@
 package live
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/histogram"
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
@@ -226,11 +226,6 @@ func (l *limit) look(now int64) (changed bool, at int64, value float64) {
 	return changed, at, value
 }
 
-// what names what is limited.
-func (l *limit) what() string {
-	return l.Metric + " " + l.Stat + l.of()
-}
-
 // of says which requests a limit is about, "" for all.
 func (l *limit) of() string {
 	s := ""
@@ -247,12 +242,12 @@ func (l *limit) of() string {
 }
 
 // over says what is over the limit.
-func (l *limit) over(value float64) string {
-	what := "infinite, for requests failed"
-	if !math.IsInf(value, 1) {
-		what = figure(value/1e6) + " ms"
+func (l *limit) over(value float64) (string, phrase.Said) {
+	figure, of, limit := phrase.Text(l.Metric+" "+l.Stat), phrase.Text(l.of()), phrase.Text(l.Value.String())
+	if math.IsInf(value, 1) {
+		return saysInfinite.Say(figure, of, limit)
 	}
-	return fmt.Sprintf("%s is over %s: %s", l.what(), l.Value, what)
+	return saysOver.Say(figure, of, limit, phrase.Number(value/1e6, "ms"))
 }
 
 // slo says it for people and for the panel.

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"plimsoll/internal/detail"
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/load"
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/signal"
@@ -86,11 +86,11 @@ func (w *Watch) requestEnded(r *record.Request) {
 	w.outcomes.add(r.Status == record.Failed)
 	if r.Status == record.Failed && !w.firstFail {
 		w.firstFail = true
-		text := "first failure: " + r.Error.String()
+		text, said := saysFirstFailure.Say(phrase.Text(r.Error.String()))
 		if r.Message != "" {
-			text += ": " + r.Message
+			text, said = saysFirstFailed.Say(phrase.Text(r.Error.String()), phrase.Text(r.Message))
 		}
-		w.doc.mark(detail.Mark{T: detail.ToMs(at), Kind: "note", Severity: "fail", Text: text})
+		w.doc.mark(detail.Mark{T: detail.ToMs(at), Kind: "note", Severity: "fail", Text: text, Said: said})
 	}
 	if v, ok := stats.SendLag(r); ok {
 		w.sendLag.add(v)
@@ -271,7 +271,7 @@ func (w *Watch) publish(now, k int64, last bool) {
 	}
 	s := &Snapshot{
 		T: detail.ToMs(k * second), Steps: len(w.run.Plan), Stopping: progress.Stopping,
-		Reasons: []string{}, Added: []detail.Series{}, Cells: []Cell{}, Bands: []Band{},
+		Reasons: []string{}, Said: []phrase.Said{}, Added: []detail.Series{}, Cells: []Cell{}, Bands: []Band{},
 		Dropped: w.queue.dropped.Load() + w.tap.dropped.Load(),
 	}
 	if last {
@@ -329,7 +329,7 @@ func (w *Watch) publish(now, k int64, last bool) {
 		verdict := string(final.Run.Verdict)
 		s.Verdict = &verdict
 		for _, r := range final.Run.Reasons {
-			s.Reasons = append(s.Reasons, r.Text)
+			s.Reasons, s.Said = append(s.Reasons, r.Text), append(s.Said, r.Said)
 		}
 	}
 	s.Marks = w.doc.news()
@@ -364,31 +364,35 @@ func (w *Watch) judge(s *Snapshot, at int64) {
 			continue
 		}
 		if l.on {
-			l.mark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "threshold", Severity: "fail", Text: l.over(value)})
+			text, said := l.over(value)
+			l.mark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "threshold", Severity: "fail", Text: text, Said: said})
 		} else {
 			w.doc.until(l.mark, detail.ToMs(since))
 		}
 	}
-	why, on, off := w.clientLate()
+	late, on, off := w.clientLate()
 	if changed, since := w.late.look(at, on, off); changed {
 		if w.late.on {
-			w.lateMark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "note", Severity: "note", Text: "this client is late: " + why})
+			text, said := late.mark.Say(late.lag)
+			w.lateMark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "note", Severity: "note", Text: text, Said: said})
 		} else {
 			w.doc.until(w.lateMark, detail.ToMs(since))
 		}
 	}
 	if w.late.on {
 		s.Verdict = new(string(stats.ClientBound))
-		s.Reasons = append(s.Reasons, cmp.Or(why, "this client was late a moment ago"))
+		text, said := saysWasLate.Say()
+		if on {
+			text, said = late.reason.Say(late.lag)
+		}
+		s.Reasons, s.Said = append(s.Reasons, text), append(s.Said, said)
 	}
 	share := w.outcomes.share()
 	enough := share != nil && w.outcomes.n >= leastOutcomes
 	if changed, since := w.failing.look(at, enough && *share > failingShare, enough && *share <= failingShare/2); changed {
 		if w.failing.on {
-			w.failMark = w.doc.mark(detail.Mark{
-				T: detail.ToMs(since), Kind: "threshold", Severity: "fail",
-				Text: figure(100**share) + " % of the last requests failed",
-			})
+			text, said := saysFailing.Say(phrase.Share(*share))
+			w.failMark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "threshold", Severity: "fail", Text: text, Said: said})
 		} else {
 			w.doc.until(w.failMark, detail.ToMs(since))
 		}
@@ -402,18 +406,43 @@ const (
 	leastOutcomes = 20
 )
 
+// What marks and reasons say while a run goes on.
+var (
+	saysFirstFailure = phrase.New("live.first_failure", "first failure: {error}")
+	saysFirstFailed  = phrase.New("live.first_failure.message", "first failure: {error}: {message}")
+	saysOver         = phrase.New("live.over", "{figure}{of} is over {limit}: {value}")
+	saysInfinite     = phrase.New("live.over.infinite", "{figure}{of} is over {limit}: infinite, for requests failed")
+	saysFailing      = phrase.New("live.failing", "{share} of the last requests failed")
+	saysWasLate      = phrase.New("live.was_late", "this client was late a moment ago")
+	saysLateToSend   = lateness{
+		mark:   phrase.New("live.late.send", "this client is late: p99 of the send lag is {lag}"),
+		reason: phrase.New("live.late.send.reason", "p99 of the send lag is {lag}"),
+	}
+	saysLateToRead = lateness{
+		mark:   phrase.New("live.late.read", "this client is late: p99 of the canary's lag is {lag}"),
+		reason: phrase.New("live.late.read.reason", "p99 of the canary's lag is {lag}"),
+	}
+)
+
+// lateness is in what this process is late, and how much.
+type lateness struct {
+	mark, reason *phrase.Phrase
+	lag          phrase.Value
+}
+
 // clientLate says whether the last seconds would make a run client-bound (on), by
 // the limits of its verdict, or are well within them (off), and why.
-func (w *Watch) clientLate() (why string, on, off bool) {
+func (w *Watch) clientLate() (why lateness, on, off bool) {
 	off = true
-	judge := func(what string, r *recent, limit float64) {
+	judge := func(what lateness, r *recent, limit float64) {
 		h, _ := r.all()
 		if h.Count() < leastValues {
 			return
 		}
 		v := float64(h.Quantile(0.99)) / 1e6
 		if v > limit {
-			on, why = true, "p99 of the "+what+" is "+figure(v)+" ms"
+			on, why = true, what
+			why.lag = phrase.Number(v, "ms")
 		}
 		off = off && v <= calm*limit
 	}
@@ -422,7 +451,7 @@ func (w *Watch) clientLate() (why string, on, off bool) {
 	if h.Count() > 0 {
 		mean = h.Mean() / 1e6
 	}
-	judge("send lag", &w.sendLag, stats.SendLagLimitMS(mean))
-	judge("canary's lag", &w.canary, stats.MaxCanaryLagMS)
+	judge(saysLateToSend, &w.sendLag, stats.SendLagLimitMS(mean))
+	judge(saysLateToRead, &w.canary, stats.MaxCanaryLagMS)
 	return why, on, off
 }

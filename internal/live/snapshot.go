@@ -2,6 +2,7 @@ package live
 
 import (
 	"encoding/json"
+	"plimsoll/internal/phrase"
 	"strconv"
 	"sync"
 
@@ -31,6 +32,8 @@ type Snapshot struct {
 	// and that of the run in the last snapshot. Reasons are sentences.
 	Verdict *string  `json:"verdict"`
 	Reasons []string `json:"reasons"`
+	// Said is what the reasons say, for programs, in the same order.
+	Said []phrase.Said `json:"reasons_said"`
 	// Added are series that no snapshot before had.
 	Added []detail.Series `json:"series_added"`
 	Cells []Cell          `json:"cells"`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"plimsoll/internal/conduct"
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/signal"
@@ -166,19 +166,20 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 func unread(r *run.Run, s *detail.Store, summary *stats.Summary, sumErr error) []detail.Mark {
 	var out []detail.Mark
 	from, to := s.Span()
-	tell := func(format string, args ...any) {
+	tell := func(p *phrase.Phrase, values ...phrase.Value) {
 		end := detail.ToMs(to)
-		out = append(out, detail.Mark{T: detail.ToMs(from), To: &end, Kind: "note", Severity: "fail", Text: fmt.Sprintf(format, args...)})
+		text, said := p.Say(values...)
+		out = append(out, detail.Mark{T: detail.ToMs(from), To: &end, Kind: "note", Severity: "fail", Text: text, Said: said})
 	}
 	if sumErr != nil && !errors.Is(sumErr, fs.ErrNotExist) {
-		tell("the figures are made again of the records, since the summary cannot be read: %v", sumErr)
+		tell(saysMadeAgain, phrase.Text(sumErr.Error()))
 	}
 	notes := r.Notes()
 	for _, n := range notes[:min(len(notes), mostMarks)] {
-		tell("%s cannot be read: %s", n.Part, n.Text)
+		tell(saysPart, phrase.Text(n.Part), phrase.Text(n.Text))
 	}
 	if summary != nil && len(notes) == 0 && int64(s.Len()) < summary.Requests.Scheduled {
-		tell("records of only %d of at least %d requests can be read", s.Len(), summary.Requests.Scheduled)
+		tell(saysFewRecords, phrase.Count(s.Len()), phrase.Count(summary.Requests.Scheduled))
 	}
 	return out
 }
@@ -248,6 +249,17 @@ func Phases(steps []stats.StepInput, warmup time.Duration, end int64) []detail.P
 	return out
 }
 
+// What marks of a run on disk say.
+var (
+	saysMadeAgain  = phrase.New("report.made_again", "the figures are made again of the records, since the summary cannot be read: {why}")
+	saysPart       = phrase.New("report.part", "{part} cannot be read: {why}")
+	saysFewRecords = phrase.New("report.records", "records of only {read} of at least {requests} requests can be read")
+	saysSteady     = phrase.New("report.steady", "steady window")
+	saysStep       = phrase.New("report.step", "step {step}: {load}")
+	saysUnread     = phrase.New("report.unread", "{source} was not read")
+	saysAnew       = phrase.New("report.anew", "{source} started anew")
+)
+
 // mostMarks bounds those of one kind.
 const mostMarks = 200
 
@@ -259,13 +271,16 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 		if p.Name != "steady" {
 			continue
 		}
-		m := detail.Mark{T: p.From, To: p.To, Kind: "phase", Severity: "info", Text: "steady window"}
+		m := detail.Mark{T: p.From, To: p.To, Kind: "phase", Severity: "info"}
+		m.Text, m.Said = saysSteady.Say()
 		if len(in.Steps) > 1 {
 			s := &in.Steps[p.Step]
-			m.Kind, m.Text = "step", fmt.Sprintf("step %d: %s", p.Step+1, Plural(s.Users, "user"))
+			level := Plural(s.Users, "user")
 			if s.Users == 0 {
-				m.Text = fmt.Sprintf("step %d: %s requests/s", p.Step+1, Figure(s.Rate))
+				level = Figure(s.Rate) + " requests/s"
 			}
+			m.Kind = "step"
+			m.Text, m.Said = saysStep.Say(phrase.Count(p.Step+1), phrase.Text(level))
 		}
 		out = append(out, m)
 	}
@@ -273,7 +288,7 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 		return out
 	}
 	for _, m := range noticed {
-		mark := detail.Mark{T: detail.ToMs(m.FromNS), Kind: m.Kind, Severity: m.Severity, Text: m.Text}
+		mark := detail.Mark{T: detail.ToMs(m.FromNS), Kind: m.Kind, Severity: m.Severity, Text: m.Text, Said: m.Said}
 		if m.ToNS != nil {
 			mark.To = new(detail.ToMs(*m.ToNS))
 		}
@@ -286,7 +301,7 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 			if r.Effect == stats.MakesNote {
 				severity = "note"
 			}
-			out = append(out, detail.Mark{T: start, To: &end, Kind: "note", Severity: severity, Text: r.Text})
+			out = append(out, detail.Mark{T: start, To: &end, Kind: "note", Severity: severity, Text: r.Text, Said: r.Said})
 		}
 		for _, f := range summary.Findings {
 			out = append(out, detail.Mark{T: start, To: &end, Kind: "finding", Severity: "note", Text: f.Text})
@@ -303,10 +318,12 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 					break
 				}
 				to := detail.ToMs(g.ToNS)
-				out = append(out, detail.Mark{T: detail.ToMs(g.FromNS), To: &to, Kind: "lost", Severity: "note", Text: s.Name + " was not read"})
+				text, said := saysUnread.Say(phrase.Text(s.Name))
+				out = append(out, detail.Mark{T: detail.ToMs(g.FromNS), To: &to, Kind: "lost", Severity: "note", Text: text, Said: said})
 			}
 			for _, t := range s.Restarts[:min(len(s.Restarts), mostMarks)] {
-				out = append(out, detail.Mark{T: detail.ToMs(t), Kind: "lost", Severity: "note", Text: s.Name + " started anew"})
+				text, said := saysAnew.Say(phrase.Text(s.Name))
+				out = append(out, detail.Mark{T: detail.ToMs(t), Kind: "lost", Severity: "note", Text: text, Said: said})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/plainjson"
 )
 
@@ -23,6 +24,8 @@ type Mark struct {
 	Kind     string `json:"kind"`
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
+	// Said is what Text says, for programs; marks of older runs have none.
+	Said phrase.Said `json:"said,omitzero"`
 }
 
 // marks is the content of marks.json.

@@ -1,9 +1,9 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
 )
 
@@ -169,7 +169,7 @@ func (c *Collector) agreement() *Agreement {
 	}
 }
 
-type checkFunc func(name string, value, limit *float64, ok bool, effect Effect, format string, args ...any)
+type checkFunc func(name string, value, limit *float64, ok bool, effect Effect, why *phrase.Phrase, values ...phrase.Value)
 
 // serverChecks compares the client's figures with the servers' own.
 func (c *Collector) serverChecks(s *Summary, check checkFunc) {
@@ -178,25 +178,23 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		in = new(ServerInput)
 	}
 	var off *float64
-	what := ""
+	what := saysMorePrompt
 	for _, t := range []struct {
-		name            string
 		server          *float64
 		mine            total
 		most            int64
 		uncounted, open bool
+		more, fewer     *phrase.Phrase
 	}{
-		{"prompt", in.PromptTokens, o.prompt, o.mostPrompt, o.uncountedPrompt, o.openPrompt},
-		{"output", in.OutputTokens, o.output, o.mostOutput, o.uncountedOutput, o.openOutput},
+		{in.PromptTokens, o.prompt, o.mostPrompt, o.uncountedPrompt, o.openPrompt, saysMorePrompt, saysFewerPrompt},
+		{in.OutputTokens, o.output, o.mostOutput, o.uncountedOutput, o.openOutput, saysMoreOutput, saysFewerOutput},
 	} {
 		v, ok := apart(t.server, t.mine, t.most, t.uncounted, t.open)
 		if ok && (off == nil || math.Abs(v) > math.Abs(*off)) {
 			off = known(v)
-			more := "more: something else uses these servers too"
-			if v < 0 {
-				more = "fewer: not every replica is read, or not all was counted"
+			if what = t.more; v < 0 {
+				what = t.fewer
 			}
-			what = fmt.Sprintf("the servers counted %s %% %s (%s tokens)", three(100*math.Abs(v)), more, t.name)
 		}
 	}
 	attributable := off == nil || math.Abs(*off) <= maxTokensApart
@@ -204,7 +202,7 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		s.Agreement.Attributable = &attributable
 	}
 	check("engine_tokens", off, known(maxTokensApart), attributable, MakesNote,
-		"server figures are not attributable to this run: %s", what)
+		what, phrase.Share(math.Abs(or0(off))))
 
 	// Means of other clients' requests, or of some replicas, say nothing of ours.
 	var below *float64
@@ -229,7 +227,7 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		}
 	}
 	check("engine_latency", below, known(maxBelowMS), below == nil || *below <= maxBelowMS, MakesNote,
-		"the mean %s of this client is %s ms below the engine's own, which cannot be: they are not of the same requests or one clock is wrong", of, three(or0(below)))
+		saysEngineLatency, phrase.Text(of), millis(below))
 
 	reuse := in.PrefixHitRatio
 	if k := s.Tokens; k.Cached != nil && k.Prompt != nil && *k.Prompt > 0 {
@@ -240,7 +238,7 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		reuseOff = known(math.Abs(*reuse - *c.in.IntendedReuse))
 	}
 	check("prefix_cache", reuseOff, known(maxReuseOff), reuseOff == nil || *reuseOff <= maxReuseOff, MakesNote,
-		"%s %% of the prompt tokens came from a cache, %s %% were meant to: ttft is that of another workload", three(100*or0(reuse)), three(100*or0(c.in.IntendedReuse)))
+		saysPrefixCache, portion(reuse), portion(c.in.IntendedReuse))
 
 	var tpot *float64
 	limit := c.in.TPOTFloorMS
@@ -253,5 +251,5 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		}
 	}
 	check("tpot_floor", tpot, limit, tpot == nil || *tpot >= or0(limit), MakesNote,
-		"half of the requests have a tpot of at most %s ms, less than the %s ms that reading the weights of the declared model takes on the declared GPUs: cached answers, another model, or speculation that is not declared", three(or0(tpot)), three(or0(limit)))
+		saysTPOTFloor, millis(tpot), millis(limit))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"plimsoll/internal/phrase"
 	"plimsoll/internal/plainjson"
 )
 
@@ -91,6 +92,8 @@ type Reason struct {
 	Limit  *float64 `json:"limit"`
 	Text   string   `json:"text"`
 	Effect Effect   `json:"effect"`
+	// Said is what Text says, for programs: its code and its values.
+	Said phrase.Said `json:"said,omitzero"`
 }
 
 // Check is one check of the verdict with its figure. Value is nil when the

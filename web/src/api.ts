@@ -1,6 +1,8 @@
 // The panel's contract with the server: the shapes of its JSON, and Source, the one interface
 // through which a run is read, whether from a server or from an offline report.
 
+import type { Said } from './i18n/told'
+
 /** Milliseconds since the run's start instant. */
 export type Ms = number
 type N = number | null
@@ -18,8 +20,8 @@ export type Verdict = 'valid' | 'client-bound' | 'invalid'
 
 export interface Phase { name: 'warmup' | 'steady' | 'drain'; step: number; from: Ms; to: Ms | null }
 export interface Slo { metric: string; stat: string; limit: number; text: string }
-export interface Mark { t: Ms; to: Ms | null; kind: 'phase' | 'step' | 'threshold' | 'note' | 'lost' | 'finding'; severity: 'info' | 'note' | 'fail'; text: string }
-export interface Missing { group: 'engine' | 'accelerator' | 'network' | 'host'; signal: string; why: string; fix: string }
+export interface Mark { t: Ms; to: Ms | null; kind: 'phase' | 'step' | 'threshold' | 'note' | 'lost' | 'finding'; severity: 'info' | 'note' | 'fail'; text: string; said?: Said }
+export interface Missing { group: 'engine' | 'accelerator' | 'network' | 'host'; signal: string; why: string; fix: string; said?: Said; fix_said?: Said }
 
 export interface RunDoc {
   run: RunRow
@@ -121,7 +123,7 @@ export interface Snapshot {
     in_flight: number; goodput_rps: N; ttft_p95_ms: N; tpot_p95_ms: N; output_per_s: number; failures: number
     failure_share: N; users: number; sessions: number; scheduled: number; sent: number; ok: number
   }
-  verdict: string | null; reasons: string[]
+  verdict: string | null; reasons: string[]; reasons_said: Said[]
   series_added: Series[]
   cells: [id: number, t: Ms, value: number][]
   bands: { figure: string; workload: string; t: Ms; count: N; min: N; p50: N; p95: N; p99: N; max: N }[]
@@ -129,7 +131,7 @@ export interface Snapshot {
   dropped: number
 }
 
-export interface ScenarioError { line: number; column: number; field: string; text: string; fix: string }
+export interface ScenarioError { line: number; column: number; field: string; text: string; fix: string; said?: Said }
 /** The plan of a run, as `run --dry-run` prints it. */
 export type Plan = Record<string, unknown>
 
@@ -167,7 +169,7 @@ export interface Prediction {
 
 /** What went wrong, in the server's words: what, which field, and how to put it right. */
 export class ApiError extends Error {
-  constructor(readonly status: number, text: string, readonly field = '', readonly fix = '') {
+  constructor(readonly status: number, text: string, readonly field = '', readonly fix = '', readonly said?: Said) {
     super(text)
   }
 }
@@ -214,7 +216,7 @@ export const completeDoc = (d: RunDoc): RunDoc => ({
 const completeSeries = (l: SeriesList): SeriesList => ({ series: l.series ?? [], missing: l.missing ?? [] })
 
 const completeSnapshot = (s: Snapshot): Snapshot => ({
-  ...s, reasons: s.reasons ?? [], series_added: s.series_added ?? [], cells: s.cells ?? [], bands: s.bands ?? [], marks: s.marks ?? [],
+  ...s, reasons: s.reasons ?? [], reasons_said: s.reasons_said ?? [], series_added: s.series_added ?? [], cells: s.cells ?? [], bands: s.bands ?? [], marks: s.marks ?? [],
 })
 
 type Params = Record<string, string | number | undefined>
@@ -254,8 +256,8 @@ export async function ask<T>(path: string, init: { method?: string; body?: unkno
     if (res.ok && res.status !== 202) throw new ApiError(res.status, 'the answer is not JSON')
   }
   if (res.ok) return body as T
-  const e = (body as { error?: { text?: string; field?: string; fix?: string } } | null)?.error
-  throw new ApiError(res.status, e?.text ?? `${res.status} ${res.statusText}`, e?.field, e?.fix)
+  const e = (body as { error?: { text?: string; field?: string; fix?: string; said?: Said } } | null)?.error
+  throw new ApiError(res.status, e?.text ?? `${res.status} ${res.statusText}`, e?.field, e?.fix, e?.said)
 }
 
 // Characters that turn the direction of the text after them, as they are or escaped; pairs
@@ -283,10 +285,10 @@ export const api = {
       method: 'POST', credentials: 'same-origin',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ scenario }),
     })
-    const body = (await res.text().then<unknown>(parse).catch(() => null)) as { id?: string; errors?: ScenarioError[]; error?: { text?: string; fix?: string } } | null
+    const body = (await res.text().then<unknown>(parse).catch(() => null)) as { id?: string; errors?: ScenarioError[]; error?: { text?: string; fix?: string; said?: Said } } | null
     if (res.ok && body?.id) return { id: body.id }
     if (body?.errors) throw new ScenarioRefused(body.errors)
-    throw new ApiError(res.status, body?.error?.text ?? `${res.status} ${res.statusText}`, '', body?.error?.fix)
+    throw new ApiError(res.status, body?.error?.text ?? `${res.status} ${res.statusText}`, '', body?.error?.fix, body?.error?.said)
   },
   stop: (id: string) => ask<void>(`/api/runs/${enc(id)}/stop`, { method: 'POST' }),
   schema: (s?: AbortSignal) => ask<Record<string, unknown>>('/api/schema', { signal: s }),

@@ -9,7 +9,7 @@ import { useKeys } from './keys'
 import { go, type Place, usePlace } from './route'
 import { Help, Looks } from './shell'
 import { onTheme } from './theme'
-import { Dialog, Empty, Later, Trouble } from './ui'
+import { Dialog, Empty, Later, Trouble, saying } from './ui'
 
 const t = words(
   {
@@ -77,7 +77,7 @@ function Outlet({ at }: { at: Place }) {
     return () => { here = false }
   }, [page])
   if (state.page === page && state.error) {
-    return <div class="page">{state.error instanceof ApiError ? <Empty text={state.error.message}><a href="/">{t('allRuns')}</a></Empty> : <Trouble error={state.error} />}</div>
+    return <div class="page">{state.error instanceof ApiError ? <Empty text={saying(state.error)}><a href="/">{t('allRuns')}</a></Empty> : <Trouble error={state.error} />}</div>
   }
   const Known = loaded.get(page) ?? (state.page === page ? state.Page : null)
   if (!Known) return <Later><div class="page" aria-busy="true"><div class="bone" /></div></Later>

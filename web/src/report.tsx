@@ -5,6 +5,7 @@ import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { parse } from './api'
 import { firstLanguage, language, onLanguage, setLanguage, words } from './i18n'
+import { told } from './i18n/told'
 import { listen, useKeys } from './keys'
 import { type Bundle, BundleSource } from './pages/bundle'
 import { followLinks, useHashPaths } from './route'
@@ -42,7 +43,7 @@ function Report({ source }: { source: BundleSource }) {
     <main class="main" key={language()}>
       <RunView source={source} />
       <footer class="report-foot row small muted no-print">
-        <span>{t('made')}{source.sampled && ' ' + t('sampled', { how: source.sampled })}</span>
+        <span>{t('made')}{source.sampled && ' ' + t('sampled', { how: told(source.sampled) })}</span>
         <Looks />
       </footer>
       {help && <Help close={() => setHelp(false)} />}

@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api'
 import { type Figure, local, utc } from './format'
 import { words } from './i18n'
+import { told } from './i18n/told'
 
 const t = words(
   { trouble: 'This could not be read', again: 'Try again' },
@@ -50,13 +51,16 @@ export function Later({ children }: { children: ComponentChildren }) {
   return show ? <>{children}</> : null
 }
 
+/** An error in words: those of the server where it refused. */
+export const saying = (error: Error): string => told(error.message, error instanceof ApiError ? error.said : undefined)
+
 /** An error in its own words, with the way out. */
 export function Trouble({ error, again }: { error: Error; again?: () => void }) {
   const fix = error instanceof ApiError ? error.fix : ''
   return (
     <div class="trouble" role="alert">
-      <strong>{t('trouble')}: {error.message}</strong>
-      {fix && <span class="fix">{fix}</span>}
+      <strong>{t('trouble')}: {saying(error)}</strong>
+      {fix && <span class="fix">{told(fix)}</span>}
       {again && <span><button type="button" class="button small" onClick={again}>{t('again')}</button></span>}
     </div>
   )

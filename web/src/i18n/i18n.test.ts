@@ -18,7 +18,7 @@ test('every table has every key in both languages, filled, with the same holes',
       expect(holes(zh[k] ?? ''), k).toEqual(holes(en[k] ?? ''))
     }
   }
-})
+}, 60_000) // every module of the panel is loaded: on a busy machine that takes its time
 
 test('a text follows the language and takes its values', () => {
   vi.stubGlobal('document', { documentElement: { lang: '' } })

@@ -39,6 +39,11 @@ export function setLanguage(to: Lang, keep = true) {
   lang = to
   document.documentElement.lang = to === 'zh' ? 'zh-Hans' : 'en'
   if (keep) try { localStorage.setItem('plimsoll.lang', to) } catch { /* not kept, then */ }
+  again()
+}
+
+/** Has everything that is on screen say its words again. */
+export function again() {
   for (const f of listeners) f()
 }
 

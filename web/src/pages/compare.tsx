@@ -6,6 +6,7 @@ import { api, type Comparison, HttpSource, type RunDoc, type RunRow, type Series
 import type { PageProps } from '../app'
 import { count, elapsed, figure, type Figure, plain } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { setQuery } from '../route'
 import { Empty, Later, Num, Switch, Trouble, useLoad } from '../ui'
 import './compare.css'
@@ -114,7 +115,7 @@ function Overlay({ sides, query }: { sides: Side[]; query: URLSearchParams }) {
         <label class="row tight small muted cp-figure">{t('figure')}
           <select class="field" value={of} onChange={e => setQuery({ figure: e.currentTarget.value })}>
             <optgroup label={t('stat')}>{latencies.map(l => <option key={l} value={l}>{l}</option>)}</optgroup>
-            {[...signals].map(([k, s]) => <option key={k} value={k}>{s.title}{s.stat !== 'value' && s.stat !== 'rate' ? ` ${s.stat}` : ''}</option>)}
+            {[...signals].map(([k, s]) => <option key={k} value={k}>{told(s.title)}{s.stat !== 'value' && s.stat !== 'rate' ? ` ${s.stat}` : ''}</option>)}
           </select>
         </label>
         {signal === undefined && <Switch label={t('stat')} value={stat} options={stats.map(s => [s, s] as const)} onChange={v => setQuery({ stat: v })} />}
@@ -123,8 +124,8 @@ function Overlay({ sides, query }: { sides: Side[]; query: URLSearchParams }) {
       {data.error && <Trouble error={data.error} again={data.again} />}
       {data.value && (series.every(s => s.points.length === 0) ? <p class="muted">{t('noData')}</p> : (
         <Chart
-          title={`${signal?.title ?? of}${signal === undefined ? ` ${stat}` : ''}`} series={series} height={280}
-          x={{ name: t('since'), format: v => ({ text: elapsed(v), unit: '' }) }} y={{ name: signal?.title ?? `${of} ${stat}`, format }}
+          title={`${told(signal?.title ?? of)}${signal === undefined ? ` ${stat}` : ''}`} series={series} height={280}
+          x={{ name: t('since'), format: v => ({ text: elapsed(v), unit: '' }) }} y={{ name: signal ? told(signal.title) : `${of} ${stat}`, format }}
         />
       ))}
     </section>

@@ -5,6 +5,7 @@ import type { ProbeDoc } from '../api'
 import type { PageProps } from '../app'
 import { digits, figure, type Figure, plain } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { setQuery, usePlace } from '../route'
 import { Empty, Num, Switch } from '../ui'
 import { curveOf } from './fit'
@@ -25,7 +26,7 @@ const t = words(
 /** A fitted figure: units that the panel scales, and others as the probe names them, as ms/user. */
 function fitted(v: number | null, unit: string): Figure {
   if (v === null || ['', 'ms', 's', 'bytes', '%', 'tokens', 'users', 'streams', 'tokens/s', '1/s'].includes(unit)) return figure(v, unit)
-  return { text: digits(v), unit: `\u2009${unit}` }
+  return { text: digits(v), unit: `\u2009${told(unit)}` }
 }
 
 /** The fits of a probe as a section. */
@@ -34,7 +35,7 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
   const log = query.get('px') === 'log'
   const names = [...new Set(probe.points.map(p => p.series))]
   const series: ChartSeries[] = names.map((name, i) => ({
-    name: name || t('measured'), i, line: names.length > 1,
+    name: told(name) || t('measured'), i, line: names.length > 1,
     points: probe.points.filter(p => p.series === name).sort((a, b) => a.x - b.x).map(p => ({ x: p.x, y: p.y, lo: p.lo, hi: p.hi, note: `n ${p.n}` })),
   }))
   const drawn = curveOf(probe)
@@ -42,14 +43,14 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
   return (
     <section class="section" aria-label={t('title')}>
       <h2>{probe.probe}</h2>
-      <p>{probe.question}</p>
+      <p>{told(probe.question)}</p>
       {probe.points.length > 0 && (
         <>
           <div class="row no-print"><Switch label={t('scale')} value={log ? 'log' : 'linear'} options={[['linear', t('linear')], ['log', t('log')]]} onChange={v => setQuery({ px: v === 'log' ? 'log' : null })} /></div>
           <Chart
-            title={t('points', { x: probe.x.name, y: probe.y.name })} series={series} height={320}
-            x={{ name: probe.x.name, log, format: v => figure(v, probe.x.unit) }} y={{ name: probe.y.name, log, format: v => figure(v, probe.y.unit) }}
-            lines={drawn.marks.map(m => ({ at: m.at, text: `${m.name} ${plain(figure(m.at, (m.axis === 'x' ? probe.x : probe.y).unit))}`, axis: m.axis }))}
+            title={t('points', { x: told(probe.x.name), y: told(probe.y.name) })} series={series} height={320}
+            x={{ name: told(probe.x.name), log, format: v => figure(v, probe.x.unit) }} y={{ name: told(probe.y.name), log, format: v => figure(v, probe.y.unit) }}
+            lines={drawn.marks.map(m => ({ at: m.at, text: `${told(m.name)} ${plain(figure(m.at, (m.axis === 'x' ? probe.x : probe.y).unit))}`, axis: m.axis }))}
           />
         </>
       )}
@@ -60,16 +61,16 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
           <tbody>
             {probe.fits.map(f => (
               <tr key={f.name}>
-                <th scope="row">{f.name}</th>
+                <th scope="row">{told(f.name)}</th>
                 <td class="num"><Num f={fitted(f.value, f.unit)} /></td>
                 <td class="num">{f.lo !== null && f.hi !== null ? <><Num f={fitted(f.lo, f.unit)} /> – <Num f={fitted(f.hi, f.unit)} /></> : '–'}</td>
-                <td>{!f.ok && <span class="is-note">{t('no')}: </span>}{f.text}</td>
+                <td>{!f.ok && <span class="is-note">{t('no')}: </span>}{told(f.text)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {probe.notes.map(n => <p key={n} class="remark">{n}</p>)}
+      {probe.notes.map(n => <p key={n} class="remark">{told(n)}</p>)}
     </section>
   )
 }

@@ -5,6 +5,7 @@ import { api, HttpSource, type Plan, type RunRow, type ScenarioError, ScenarioRe
 import type { PageProps } from '../app'
 import { count, duration, figure, local, plain, utc } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { go, setQuery } from '../route'
 import { Later, Num, Trouble, useLoad } from '../ui'
 import { Editor, type EditorHandle } from './parts/editor'
@@ -151,10 +152,10 @@ export default function Scenarios({ query }: PageProps) {
               <ol class="sc-errors">
                 {errors.map((e, i) => (
                   <li key={i}>
-                    <span>{e.field && <span class="mono">{e.field}: </span>}{e.text}</span>
+                    <span>{e.field && <span class="mono">{e.field}: </span>}{told(e.text, e.said)}</span>
                     <span class="small muted">
                       {e.line > 0 && <button type="button" class="plain" onClick={() => handle.current?.go(e.line, Math.max(e.column, 1))}>{t('at', { line: e.line, column: e.column })}</button>}
-                      {e.fix && <>{e.line > 0 && ' · '}{t('fix', { fix: e.fix })}</>}
+                      {e.fix && <>{e.line > 0 && ' · '}{t('fix', { fix: told(e.fix) })}</>}
                     </span>
                   </li>
                 ))}

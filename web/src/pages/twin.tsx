@@ -6,8 +6,9 @@ import { api, ApiError, type Prediction, type RunDoc, HttpSource, type TwinCatal
 import type { PageProps } from '../app'
 import { count, duration, figure, plain } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { setQuery } from '../route'
-import { Later, Switch, Trouble, useLoad } from '../ui'
+import { Later, Switch, Trouble, useLoad, saying } from '../ui'
 import { Chart, type ChartSeries } from './parts/chart'
 import { useRested } from './parts/size'
 import { loadOf, stepsOf } from './step-figures'
@@ -61,7 +62,7 @@ export default function Twin({ query }: PageProps) {
   const error = (name: keyof Design): string => {
     const w = wrong[name]
     if (w !== undefined) return say[w]()
-    if (refusedField === name && prediction.error instanceof ApiError) return prediction.error.message + (prediction.error.fix ? `. ${t('fix', { fix: prediction.error.fix })}` : '')
+    if (refusedField === name && prediction.error instanceof ApiError) return saying(prediction.error) + (prediction.error.fix ? `. ${t('fix', { fix: told(prediction.error.fix) })}` : '')
     return ''
   }
   const gpu = catalogue.value?.gpus.find(g => g.name === design.gpu)
@@ -114,10 +115,10 @@ export default function Twin({ query }: PageProps) {
           {prediction.error && refusedField === undefined && <Trouble error={prediction.error} again={prediction.again} />}
           {answer === null ? prediction.loading && !('wrong' in asked) && <Later><p class="muted">{t('reading')}</p></Later> : (
             <div class={'tw-out' + (old ? ' tw-old' : '')} aria-busy={prediction.loading}>
-              {!answer.fits && <div class="trouble" role="alert"><strong>{t('notFit')}</strong><span>{answer.error}</span></div>}
+              {!answer.fits && <div class="trouble" role="alert"><strong>{t('notFit')}</strong><span>{told(answer.error)}</span></div>}
               {answer.memory && <Memory m={answer.memory} capacity={(gpu?.memory_gib ?? 0) * 2 ** 30} />}
               {answer.fits && <Curves p={answer} over={measured.value} by={design.by} />}
-              {answer.left && <p class="remark">{answer.left}</p>}
+              {answer.left && <p class="remark">{told(answer.left)}</p>}
             </div>
           )}
         </div>

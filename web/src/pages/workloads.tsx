@@ -6,6 +6,7 @@ import { api } from '../api'
 import type { PageProps } from '../app'
 import { count, duration, figure, plain, share, type Figure } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { setQuery } from '../route'
 import { Empty, Later, Num, Trouble, useLoad } from '../ui'
 import { Key, Mark } from './parts/marker'
@@ -84,7 +85,7 @@ function Row({ w, at, toggle }: { w: WorkloadRow; at: number; toggle: () => void
       <input type="checkbox" id={`wl-${w.name}`} checked={at >= 0} onChange={toggle} />
       <label for={`wl-${w.name}`}>
         <span class="row tight">{at >= 0 && <Key i={at} />}<strong>{w.name}</strong></span>
-        <p>{w.title} {w.stresses.length > 0 && t('stresses', { parts: w.stresses.map(part).join(', ') })}</p>
+        <p>{told(w.title)} {w.stresses.length > 0 && t('stresses', { parts: w.stresses.map(part).join(', ') })}</p>
       </label>
     </li>
   )
@@ -128,8 +129,8 @@ function Shapes({ docs }: { docs: WorkloadDoc[] }) {
             <tbody>
               {axes.map(name => (
                 <tr key={name}>
-                  <th scope="row" title={docs[0]!.shape.axes.find(a => a.name === name)?.unit}>{part(name)}</th>
-                  {docs.map(d => { const a = d.shape.axes.find(x => x.name === name); return <td key={d.name} class="num"><Num f={share(a?.share ?? null)} />{a?.text && <div class="small muted">{a.text}</div>}</td> })}
+                  <th scope="row" title={told(docs[0]!.shape.axes.find(a => a.name === name)?.unit ?? '')}>{part(name)}</th>
+                  {docs.map(d => { const a = d.shape.axes.find(x => x.name === name); return <td key={d.name} class="num"><Num f={share(a?.share ?? null)} />{a?.text && <div class="small muted">{told(a.text)}</div>}</td> })}
                 </tr>
               ))}
             </tbody>

@@ -4,6 +4,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, type RunDoc, type Slo } from '../api'
 import { brief, count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
+import { told } from '../i18n/told'
 import { onTheme, palette } from '../theme'
 import { Num } from '../ui'
 import type { Board } from './board'
@@ -170,7 +171,7 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
   const lastStep = snap?.steps ?? doc.phases.reduce((m, p) => Math.max(m, p.step + 1), 0)
   const ended = run.state === 'done' ? '' : known(run.state === 'failed' ? 'failedRun' : run.state)
   const sparkTitle = live && !board.selection ? t('spark60') : t('sparkRange')
-  const reasons = live ? (snap?.reasons ?? []) : []
+  const reasons = live ? (snap?.reasons ?? []).map((r, i) => told(r, snap?.reasons_said[i])) : []
   return (
     <header class="run-head" ref={root}>
       <div class="run-line">

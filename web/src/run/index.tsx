@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
 import type { PageProps } from '../app'
 import { count, duration, elapsed, plain } from '../format'
+import { told } from '../i18n/told'
 import { useKeys } from '../keys'
 import { onPlace, setQuery, usePlace } from '../route'
 import { Dialog, Empty, Later, Trouble, useLoad } from '../ui'
@@ -101,7 +102,7 @@ function Notes({ board }: { board: Board }) {
   // Those of a run that goes on come and go: they stand in the head, where they move nothing.
   const notes: { text: string; fail: boolean }[] = board.live
     ? []
-    : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: m.text, fail: board.doc.run.verdict !== 'client-bound' }))
+    : board.doc.marks.filter((m) => m.kind === 'note' && m.severity === 'fail').map((m) => ({ text: told(m.text, m.said), fail: board.doc.run.verdict !== 'client-bound' }))
   if (board.dropped > 0) notes.push({ text: t('dropped', { n: plain(count(board.dropped)) }), fail: false })
   if (notes.length === 0) return null
   return <ul class="run-notes">{notes.map((n) => <li key={n.text} class={'remark' + (n.fail ? ' bad' : '')}>{n.text}</li>)}</ul>
@@ -120,7 +121,7 @@ function MarkList({ board, pick }: { board: Board; pick: (m: Mark | null) => voi
           >
             <span class="num muted">{elapsed(m.t, true)}</span>
             <i class={'mark ' + m.severity} aria-hidden="true" />
-            <span>{m.text}</span>
+            <span>{told(m.text, m.said)}</span>
           </button>
         </li>
       ))}

@@ -2,8 +2,9 @@
 // renders when the shape changes; values and plot follow the board frame by frame, by hand.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { HeatGrid, Missing, Ms } from '../api'
+import type { HeatGrid, Ms } from '../api'
 import { duration, elapsed, type Figure, figure, plain } from '../format'
+import { told } from '../i18n/told'
 import { onTheme } from '../theme'
 import { type Board, type Change, envelopeKey } from './board'
 import { type Axis, bandKey, type Frame, indices, lastKnown, summary } from './frame'
@@ -13,7 +14,7 @@ import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
 import { length, tickText } from './view'
 import { t } from './words'
 
-export const laneName = (l: Lane) => (l.word ? t(l.word) : l.title)
+export const laneName = (l: Lane) => (l.word ? t(l.word) : told(l.title))
 
 /** Heights: usual, enlarged. */
 export const usualHeight = () => (innerWidth >= 2400 ? 112 : 96)
@@ -380,7 +381,7 @@ function isEmpty(board: Board, lane: Lane): boolean {
 }
 
 /** Why a lane has nothing to draw and never will, or null where it has something. */
-export function lackOf(board: Board, lane: Lane): Pick<Missing, 'why' | 'fix'> | null {
+export function lackOf(board: Board, lane: Lane): NonNullable<Lane['missing']> | null {
   const m = lane.missing
   if (m?.why) return m
   const { run, summary } = board.doc
@@ -395,12 +396,12 @@ export function lackOf(board: Board, lane: Lane): Pick<Missing, 'why' | 'fix'> |
 }
 
 /** Lanes with nothing to draw: one grey line that says why, and what to start so that there is something; all when they are the whole group. */
-export function MissingLanes({ lanes, lack, all }: { lanes: Lane[]; lack: Pick<Missing, 'why' | 'fix'>; all: boolean }) {
+export function MissingLanes({ lanes, lack, all }: { lanes: Lane[]; lack: NonNullable<Lane['missing']>; all: boolean }) {
   const one = lanes.length === 1 && !all ? lanes[0] : undefined
   return (
     <div class="lane-missing" data-lane={one?.key}>
       {one && <span class="lane-name">{laneName(one)}</span>}
-      <span>{lack.why}{lack.fix && <>: <span class="mono">{lack.fix}</span></>}</span>
+      <span>{told(lack.why, lack.said)}{lack.fix && <>: <span class="mono">{told(lack.fix, lack.fix_said)}</span></>}</span>
       {!one && <span class="cut faint">{lanes.map(laneName).join(', ')}</span>}
     </div>
   )

@@ -2,6 +2,7 @@
 // lane for which there is nothing says why. Nothing here draws or reads.
 
 import type { Missing, Series } from '../api'
+import type { Said } from '../i18n/told'
 import type { Word } from './words'
 
 export type Group = 'load' | 'feel' | 'engine' | 'accelerator' | 'network' | 'client'
@@ -34,7 +35,7 @@ export interface Lane {
   log?: boolean
   shown: boolean
   /** Why there is nothing to draw; then there are no parts. */
-  missing?: { why: string; fix: string } | undefined
+  missing?: { why: string; fix: string; said?: Said | undefined; fix_said?: Said | undefined } | undefined
 }
 
 interface PartPlan { signal: string; stats: readonly string[]; look: Look; word?: Word }
@@ -140,7 +141,7 @@ export function lanesOf(series: Series[], missing: Missing[], workloads: string[
     if (lane.parts.length === 0 && lane.kind !== 'envelope') {
       if (p.optional) continue
       const why = missing.find((m) => p.parts.some((q) => q.signal === m.signal)) ?? missing.find((m) => m.group === p.from && (m.signal === '' || m.signal === '*'))
-      lane.missing = { why: why?.why ?? '', fix: why?.fix ?? '' }
+      lane.missing = { why: why?.why ?? '', fix: why?.fix ?? '', said: why?.said, fix_said: why?.fix_said }
     }
     lanes.push(lane)
   }

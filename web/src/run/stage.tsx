@@ -4,6 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Mark, Ms } from '../api'
 import { elapsed, local } from '../format'
+import { told } from '../i18n/told'
 import { type Board, type Change } from './board'
 import { lackOf, LaneView, MissingLanes, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
@@ -194,7 +195,7 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
         ))}
         {marks.map((m, i) => (
           <button
-            key={`m${i}`} type="button" class="plain mark-at" data-from={m.t} data-text={`${elapsed(m.t, true)}  ${m.text}`} aria-label={`${elapsed(m.t)} ${m.text}`}
+            key={`m${i}`} type="button" class="plain mark-at" data-from={m.t} data-text={`${elapsed(m.t, true)}  ${told(m.text, m.said)}`} aria-label={`${elapsed(m.t)} ${told(m.text, m.said)}`}
             onPointerEnter={() => pick(m)} onPointerLeave={() => pick(null)} onFocus={() => pick(m)} onBlur={() => pick(null)}
             onClick={() => { if (m.to !== null && m.to > m.t) board.select({ from: m.t, to: m.to }); else board.point(m.t) }}
           ><i class={'mark ' + m.severity} /></button>

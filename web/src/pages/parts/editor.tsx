@@ -5,6 +5,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { ScenarioError } from '../../api'
 import { words } from '../../i18n'
+import { told } from '../../i18n/told'
 import { newline, type Offer, offers, offsetOf, placeAt, type Schema, schemaAt } from '../yaml'
 
 const t = words(
@@ -97,7 +98,7 @@ export function Editor({ text, onText, errors, schema, known, handle }: { text: 
       <div class="ed">
         <div class="ed-gutter" aria-hidden="true">
           <div style={{ transform: `translateY(${-scroll.y}px)`, padding: '0', height: `${lines.length * lineHeight}px` }}>
-            {lines.map((_, i) => <div key={i} class={byLine.has(i + 1) ? 'is-bad' : ''} title={byLine.get(i + 1)?.map(e => e.text).join('\n')}>{byLine.has(i + 1) ? '● ' : ''}{i + 1}</div>)}
+            {lines.map((_, i) => <div key={i} class={byLine.has(i + 1) ? 'is-bad' : ''} title={byLine.get(i + 1)?.map(e => told(e.text, e.said)).join('\n')}>{byLine.has(i + 1) ? '● ' : ''}{i + 1}</div>)}
           </div>
         </div>
         <div class="ed-space">
@@ -119,19 +120,19 @@ export function Editor({ text, onText, errors, schema, known, handle }: { text: 
               return (
                 <div key={n}>
                   <span class="ed-wave" style={{ top, left: `${padding.x + from * wide - scroll.x}px`, width: `${Math.max(to - from, 1) * wide}px` }} />
-                  <span class="ed-said" style={{ top, left: `${padding.x + line.length * wide - scroll.x}px` }}>{e.text}{e.fix ? ` → ${e.fix}` : ''}</span>
+                  <span class="ed-said" style={{ top, left: `${padding.x + line.length * wide - scroll.x}px` }}>{told(e.text, e.said)}{e.fix ? ` → ${e.fix}` : ''}</span>
                 </div>
               )
             })}
           </div>
           {shown && (
             <ul class="ed-offers" id={`${id}-offers`} role="listbox" aria-label={t('offers')} style={style}>
-              {list.map((o, i) => <li key={o.label} id={`${id}-${i}`} role="option" aria-selected={i === chosen} onMouseDown={e => { e.preventDefault(); take(o) }}>{o.label}<span>{o.text}</span></li>)}
+              {list.map((o, i) => <li key={o.label} id={`${id}-${i}`} role="option" aria-selected={i === chosen} onMouseDown={e => { e.preventDefault(); take(o) }}>{o.label}<span>{told(o.text)}</span></li>)}
             </ul>
           )}
         </div>
       </div>
-      <p class="ed-about" id={`${id}-about`}>{about || t('hint')}</p>
+      <p class="ed-about" id={`${id}-about`}>{told(about) || t('hint')}</p>
     </div>
   )
 }
