@@ -103,8 +103,13 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 
 // MergeBinary adds the values of the histogram whose binary form b begins with, and
 // returns what follows it. It needs no memory for a second histogram. After an error
-// h is not to be used.
+// h is empty.
 func (h *Histogram) MergeBinary(b []byte) (rest []byte, err error) {
+	defer func() {
+		if err != nil {
+			*h = Histogram{} // some of it may have been added
+		}
+	}()
 	if len(b) == 0 || b[0] != version {
 		return nil, fmt.Errorf("merge histogram: %w: version is not %d", errMalformed, version)
 	}
@@ -127,7 +132,7 @@ func (h *Histogram) MergeBinary(b []byte) (rest []byte, err error) {
 	if err != nil || low > high || high > math.MaxInt64 {
 		return nil, fmt.Errorf("merge histogram: %w: head", errMalformed)
 	}
-	last := index(int64(high))
+	least, last := index(int64(low)), index(int64(high))
 	if last >= len(h.counts) {
 		h.grow(last)
 	}
@@ -142,7 +147,9 @@ func (h *Histogram) MergeBinary(b []byte) (rest []byte, err error) {
 		if err != nil || step == 0 || step > uint64(last-i) || c == 0 || c > left {
 			return nil, fmt.Errorf("merge histogram: %w: bucket after %d", errMalformed, i)
 		}
-		i += int(step)
+		if i += int(step); i < least {
+			return nil, fmt.Errorf("merge histogram: %w: bucket %d below the minimum", errMalformed, i)
+		}
 		h.counts[i] += c
 		left -= c
 	}

@@ -84,6 +84,32 @@ func (h *Histogram) Record(v int64) {
 	h.invMin = max(h.invMin, math.MaxInt64-v)
 }
 
+// RecordAll counts each of the values once. It allocates only when one of them is in a
+// higher octave than any value before.
+func (h *Histogram) RecordAll(values []int64) {
+	if len(values) == 0 {
+		return
+	}
+	most, least := int64(0), int64(math.MaxInt64)
+	hi, lo := h.sumHi, h.sumLo
+	for _, v := range values {
+		v = max(v, 0)
+		i := index(v)
+		if i >= len(h.counts) {
+			h.grow(i)
+		}
+		h.counts[i]++
+		var carry uint64
+		lo, carry = bits.Add64(lo, uint64(v), 0)
+		hi += carry
+		most, least = max(most, v), min(least, v)
+	}
+	h.sumHi, h.sumLo = hi, lo
+	h.n += uint64(len(values))
+	h.max = max(h.max, most)
+	h.invMin = max(h.invMin, math.MaxInt64-least)
+}
+
 // RecordN counts v n times.
 func (h *Histogram) RecordN(v int64, n uint64) {
 	if n == 0 {
@@ -267,7 +293,9 @@ func less(aHi, aLo, bHi, bLo uint64) bool {
 
 // Reset forgets all values and keeps the memory.
 func (h *Histogram) Reset() {
-	clear(h.counts)
+	if h.n > 0 {
+		clear(h.counts[index(h.Min()) : index(h.max)+1]) // there is nothing beyond the extremes
+	}
 	*h = Histogram{counts: h.counts}
 }
 
@@ -357,9 +385,8 @@ func (h *Histogram) AtRank(rank uint64) int64 {
 		return h.max
 	}
 	var seen uint64
-	for i, c := range h.counts {
-		seen += c
-		if seen >= rank {
+	for i := index(h.Min()); i < len(h.counts); i++ { // there is nothing below the minimum
+		if seen += h.counts[i]; seen >= rank {
 			return min(max(middle(i), h.Min()), h.max)
 		}
 	}

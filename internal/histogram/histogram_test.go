@@ -296,6 +296,26 @@ func TestCodecRoundTrip(t *testing.T) {
 	})
 }
 
+// Many values at once count as each of them does, in a histogram that was used before.
+func TestRecordAllIsRecord(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := of(values().Draw(t, "before"))
+		h.Reset()
+		a, b := values().Draw(t, "a"), values().Draw(t, "b")
+		h.RecordAll(a)
+		h.RecordAll(b)
+		want := of(slices.Concat(a, b))
+		if binaryOf(h) != binaryOf(want) {
+			t.Fatalf("got %v, want %v", h, want)
+		}
+		for rank := range want.Count() {
+			if got, want := h.AtRank(rank+1), want.AtRank(rank+1); got != want {
+				t.Fatalf("at rank %d: %d, want %d", rank+1, got, want)
+			}
+		}
+	})
+}
+
 func TestMergeBinaryIsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := values().Draw(t, "a"), values().Draw(t, "b")
@@ -322,7 +342,18 @@ func FuzzMergeBinary(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h, other Histogram
 		rest, err := h.MergeBinary(b)
+		defer func() {
+			// Nothing of it stays behind.
+			h.Reset()
+			h.Record(1 << 40)
+			if h.AtRank(1) != 1<<40 || binaryOf(&h) != binaryOf(of([]int64{1 << 40})) {
+				t.Fatalf("after a reset and one value it is %v", &h)
+			}
+		}()
 		if err != nil {
+			if h.Count() != 0 {
+				t.Fatalf("%d values after error %v", h.Count(), err)
+			}
 			return
 		}
 		if len(rest) >= len(b) {
