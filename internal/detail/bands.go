@@ -18,29 +18,26 @@ func BandFigures() []string {
 	return append(slices.DeleteFunc(slices.Clone(figureNames[:]), func(s string) bool { return s == "" }), itl)
 }
 
-// gather calls do with every value of a figure of ok requests in the buckets, those
-// of one bucket after those of another: number of the bucket and ns. Send lag is of
-// all requests. Rows are in the bucket of their schedule, those filed after settled
-// in that of their end.
-func (v *view) gather(f figure, workload int, b buckets, settled int64, do func(bucket int, ns int64)) {
+// gather calls do with the values of a figure of ok requests in the buckets, those of
+// one bucket, in ns and many at once, after those of another. Send lag is of all
+// requests. Rows are in the bucket of their schedule, those filed after settled in that
+// of their end.
+func (v *view) gather(f figure, workload int, b buckets, settled int64, do func(bucket int, ns []int64)) {
 	until := b.from + int64(b.n)*b.step
-	take := func(row int) (int64, bool) {
-		if workload >= 0 && int(v.workload[row]) != workload || f != figSendLag && v.status(row) != record.OK {
-			return 0, false
-		}
-		ns, ok := v.value(row, f)
-		return int64(math.Round(ns)), ok
-	}
+	takes := v.perProfile(func(p *profile) bool {
+		return (workload < 0 || int(p.workload) == workload) && (f == figSendLag || p.status() == record.OK)
+	})
+	values := newBlock()
 	if v.sorted {
 		first, last := v.rows(b.from, until)
-		bucket, end := 0, b.from+b.step
-		for row := first; row < last; row++ {
-			if t := v.scheduled[row]; t >= end {
-				bucket = int((t - b.from) / b.step)
-				end = b.from + int64(bucket+1)*b.step
-			}
-			if ns, ok := take(row); ok {
-				do(bucket, ns)
+		for first < last {
+			// The bucket of the next row, and the rows in it.
+			bucket := int((v.scheduled[first] - b.from) / b.step)
+			end, _ := slices.BinarySearch(v.scheduled[first:last], b.from+int64(bucket+1)*b.step)
+			for end += first; first < end; {
+				n := min(blockRows, end-first)
+				do(bucket, v.whole(f, values, takes, first, n))
+				first += n
 			}
 		}
 		return
@@ -74,12 +71,37 @@ func (v *view) gather(f figure, workload int, b buckets, settled int64, do func(
 		}
 	}
 	for bucket := range b.n {
+		known := values.a[:0]
 		for _, row := range order[starts[bucket]:starts[bucket+1]] {
-			if ns, ok := take(int(row)); ok {
-				do(bucket, ns)
+			if takes[v.profile[row]] == 0 {
+				continue
+			}
+			if ns, ok := v.value(int(row), f); ok {
+				if known = append(known, int64(math.Round(ns))); len(known) == blockRows {
+					do(bucket, known)
+					known = known[:0]
+				}
 			}
 		}
+		do(bucket, known)
 	}
+}
+
+// whole returns the values of a figure, in whole ns, of those of n rows from first on
+// that takes has 1 of and that are known. They are valid until b is used again.
+func (v *view) whole(f figure, b *block, takes []uint8, first, n int) []int64 {
+	values := b.values[:n]
+	v.fill(f, b, first, values)
+	known := 0
+	for i, p := range v.profile[first : first+n] {
+		ns := values[i]
+		if f == figTPOT {
+			ns = math.Round(ns)
+		}
+		b.a[known] = int64(ns)
+		known += int(takes[p] & bit(ns == ns))
+	}
+	return b.a[:known]
 }
 
 // perBucket calls done with the histogram of each bucket of a figure that has values;
@@ -114,12 +136,12 @@ func (s *Store) perBucket(name string, workload int, b buckets, done func(bucket
 			h.Reset()
 		}
 	}
-	v.gather(f, workload, b, settled, func(bucket int, ns int64) {
+	v.gather(f, workload, b, settled, func(bucket int, ns []int64) {
 		if bucket != last {
 			flush()
 			last = bucket
 		}
-		h.Record(ns)
+		h.RecordAll(ns)
 	})
 	flush()
 	return true

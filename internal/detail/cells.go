@@ -283,7 +283,7 @@ func joined(h *histogram.Histogram, b []byte) []byte {
 	return out
 }
 
-// mergeAll adds all histograms in b, as far as they can be read.
+// mergeAll adds all histograms in b; what cannot be read leaves none.
 func mergeAll(h *histogram.Histogram, b []byte) {
 	for len(b) > 0 {
 		rest, err := h.MergeBinary(b)

@@ -88,22 +88,31 @@ const (
 	kindSent     = 1 << 7 // it was sent, or answered
 )
 
-// columns are the requests of a run, some 90 bytes each. Copies of the struct stay
+// profile is what many requests have in common: of it a run has some tens or hundreds,
+// so that a question about it is one about these.
+type profile struct {
+	step, workload, target uint16
+	flags, http            uint16
+	kind, err, finish      uint8
+}
+
+func (p *profile) status() record.Status { return record.Status(p.kind & kindStatus) }
+
+func (p *profile) phase() record.Phase { return record.Phase(p.kind & kindPhase >> 2) }
+
+// columns are the requests of a run, some 80 bytes each. Copies of the struct stay
 // as they are while the original grows.
 type columns struct {
-	id         []uint32
-	scheduled  []int64
-	session    []uint64
-	user       []uint32
-	turn       []uint32
-	step       []uint16
-	workload   []uint16
-	target     []uint16
-	kind       []uint8
-	err        []uint8
-	finish     []uint8
-	flags      []uint16
-	http       []uint16
+	id        []uint32
+	scheduled []int64
+	session   []uint64
+	user      []uint32
+	turn      []uint32
+	// profile is the number of each request's among profiles. Only what adds reads numbers,
+	// where each of them is.
+	profile    []uint32
+	profiles   []profile
+	numbers    map[profile]uint32
 	prompt     []int32
 	cached     []int32
 	output     []int32
@@ -145,10 +154,10 @@ func (c *columns) add(r *record.Request, workload uint16, finish uint8, withITL 
 	c.scheduled = append(c.scheduled, t)
 	c.session = append(c.session, r.Session)
 	c.user, c.turn = append(c.user, r.User), append(c.turn, r.Turn)
-	c.step, c.workload = append(c.step, saturate[uint16](uint64(r.Step))), append(c.workload, workload)
-	c.target = append(c.target, saturate[uint16](uint64(r.Target)))
-	c.kind, c.err, c.finish = append(c.kind, kind), append(c.err, uint8(r.Error)), append(c.finish, finish)
-	c.flags, c.http = append(c.flags, uint16(r.Flags)), append(c.http, r.HTTPStatus)
+	c.profile = append(c.profile, c.number(profile{
+		step: saturate[uint16](uint64(r.Step)), workload: workload, target: saturate[uint16](uint64(r.Target)),
+		flags: uint16(r.Flags), http: r.HTTPStatus, kind: kind, err: uint8(r.Error), finish: finish,
+	}))
 	c.prompt, c.cached, c.output = append(c.prompt, r.Prompt), append(c.cached, r.Cached), append(c.output, r.Output)
 	c.tpotTokens = append(c.tpotTokens, tokens)
 
@@ -176,6 +185,31 @@ func (c *columns) add(r *record.Request, workload uint16, finish uint8, withITL 
 			put(colITL, (sum+n/2)/n, true)
 		}
 	}
+}
+
+// number returns that of a profile.
+func (c *columns) number(p profile) uint32 {
+	n, ok := c.numbers[p]
+	if !ok {
+		if c.numbers == nil {
+			c.numbers = make(map[profile]uint32)
+		}
+		n = uint32(len(c.profiles))
+		c.profiles, c.numbers[p] = append(c.profiles, p), n
+	}
+	return n
+}
+
+// of returns the profile of a row.
+func (c *columns) of(row int) *profile { return &c.profiles[c.profile[row]] }
+
+// perProfile returns what say says of each profile, as 0 or 1.
+func (c *columns) perProfile(say func(p *profile) bool) []uint8 {
+	out := make([]uint8, len(c.profiles))
+	for i := range c.profiles {
+		out[i] = bit(say(&c.profiles[i]))
+	}
+	return out
 }
 
 // binTime is the time that a request is filed under: when it was scheduled or, where
@@ -218,13 +252,9 @@ func figureOf(name string) (figure, bool) {
 	return figure(i), i >= 0 && name != ""
 }
 
-func (c *columns) status(row int) record.Status { return record.Status(c.kind[row] & kindStatus) }
-
-func (c *columns) phase(row int) record.Phase { return record.Phase(c.kind[row] & kindPhase >> 2) }
-
 // value returns figure f of a row in ns, whatever its status: e2e is the time until
 // the end of a request that failed, too. Those that only ok requests have are cut by
-// known.
+// shown.
 func (c *columns) value(row int, f figure) (float64, bool) {
 	switch f {
 	case figTTFT:
@@ -232,7 +262,7 @@ func (c *columns) value(row int, f figure) (float64, bool) {
 		return float64(v), ok
 	case figTTFC:
 		v, ok := c.durations[colTTFT].get(row)
-		return float64(v + c.durations[colContent].orZero(row)), ok && c.kind[row]&kindContent != 0
+		return float64(v + c.durations[colContent].orZero(row)), ok && c.of(row).kind&kindContent != 0
 	case figTPOT:
 		n := c.tpotTokens[row]
 		if n == 0 {
@@ -270,9 +300,9 @@ func (c *columns) value(row int, f figure) (float64, bool) {
 	panic("BUG: unknown figure")
 }
 
-// known is value for showing: e2e is that of ok requests alone.
-func (c *columns) known(row int, f figure) (float64, bool) {
-	if (f == figE2E || f == figE2EFromSchedule) && c.status(row) != record.OK {
+// shown is value for showing: e2e is that of ok requests alone.
+func (c *columns) shown(row int, f figure) (float64, bool) {
+	if (f == figE2E || f == figE2EFromSchedule) && c.of(row).status() != record.OK {
 		return 0, false
 	}
 	return c.value(row, f)

@@ -20,54 +20,104 @@ const (
 	leastLift = 0.01
 )
 
-// trait is a field by which requests are compared: a number for each value, and the
-// name of each number. A negative number is no value.
-type trait struct {
-	field string
-	of    func(row int) int
-	name  func(i int) string
+// tally counts the rows of each value of a field, those of the rest and those selected.
+type tally [][2]int
+
+// at returns the counts of value k.
+func (t *tally) at(k int) *[2]int {
+	for len(*t) <= k {
+		*t = append(*t, [2]int{})
+	}
+	return &(*t)[k]
 }
 
-// traits returns the fields of v.
-func (v *view) traits() []trait {
-	list := func(names []string) func(int) string { return func(i int) string { return names[i] } }
-	number := func(i int) string { return strconv.Itoa(i) }
-	of16 := func(col []uint16) func(int) int { return func(row int) int { return int(col[row]) } }
-	of32 := func(col []uint32) func(int) int { return func(row int) int { return int(min(col[row], mostValues-1)) } }
-	users := uint32(0)
-	for _, u := range v.user {
-		users = max(users, u)
+// trait is a field by which requests are compared, which has a number for each value.
+type trait struct {
+	field string
+	name  func(k int) string
+	// of returns the number of a profile, which is no value below 0; it is nil of what is
+	// counted row by row.
+	of     func(p *profile) int
+	counts tally
+}
+
+// counts are what Common counts of rows.
+type counts struct {
+	profiles               []([2]int)
+	turns, users           [mostValues][2]int
+	prompt, cached, output [33][2]int // by the number of binary digits
+	width                  uint32     // of a group of users
+}
+
+// add counts the rows of a block on one side or the other, as side says of each.
+func (c *counts) add(v *view, first int, taken []uint16, side []uint8) {
+	for j, i := range taken {
+		c.profiles[v.profile[first+int(i)]][side[j]&1]++
 	}
-	width := users/userGroups + 1
-	class := func(col []int32) func(int) int {
-		return func(row int) int {
-			if col[row] < 0 {
-				return -1
+	for j, i := range taken {
+		c.turns[min(v.turn[first+int(i)], mostValues-1)][side[j]&1]++
+	}
+	for j, i := range taken {
+		c.users[v.user[first+int(i)]/c.width%mostValues][side[j]&1]++ // there are no more than userGroups
+	}
+	digits := func(column []int32, to *[33][2]int) {
+		for j, i := range taken {
+			if n := column[first+int(i)]; n >= 0 {
+				to[bits.Len32(uint32(n))][side[j]&1]++
 			}
-			return bits.Len32(uint32(col[row]))
 		}
 	}
-	return []trait{
-		{"workload", of16(v.workload), list(v.workloads)},
-		{"status", func(row int) int { return int(v.status(row)) }, func(i int) string { return record.Status(i).String() }},
-		{"error", func(row int) int { return int(v.err[row]) - 1 }, func(i int) string { return record.ErrorKind(i + 1).String() }},
-		{"phase", func(row int) int { return int(v.phase(row)) }, func(i int) string { return record.Phase(i).String() }},
-		{"step", of16(v.step), number},
-		{"turn", of32(v.turn), number},
-		{"target", of16(v.target), number},
-		{"user", func(row int) int { return int(v.user[row] / width) }, func(i int) string { return between(int64(i)*int64(width), int64(i+1)*int64(width)-1) }},
-		{"prompt", class(v.prompt), powers},
-		{"cached", class(v.cached), powers},
-		{"output", class(v.output), powers},
-		{"reused", func(row int) int { return int(v.kind[row] & kindReused) }, func(i int) string {
-			if i == 0 {
+	digits(v.prompt, &c.prompt)
+	digits(v.cached, &c.cached)
+	digits(v.output, &c.output)
+}
+
+// traits returns the fields of the rows that were counted.
+func (c *counts) traits(v *view) []trait {
+	list := func(names []string) func(int) string { return func(k int) string { return names[k] } }
+	out := []trait{
+		{field: "workload", of: func(p *profile) int { return int(p.workload) }, name: list(v.workloads)},
+		{field: "status", of: func(p *profile) int { return int(p.status()) }, name: func(k int) string { return record.Status(k).String() }},
+		{field: "error", of: func(p *profile) int { return int(p.err) - 1 }, name: func(k int) string { return record.ErrorKind(k + 1).String() }},
+		{field: "phase", of: func(p *profile) int { return int(p.phase()) }, name: func(k int) string { return record.Phase(k).String() }},
+		{field: "step", of: func(p *profile) int { return int(p.step) }, name: strconv.Itoa},
+		{field: "turn", counts: c.turns[:], name: strconv.Itoa},
+		{field: "target", of: func(p *profile) int { return int(p.target) }, name: strconv.Itoa},
+		{field: "user", counts: c.users[:], name: func(k int) string {
+			return between(int64(k)*int64(c.width), int64(k+1)*int64(c.width)-1)
+		}},
+		{field: "prompt", counts: c.prompt[:], name: powers},
+		{field: "cached", counts: c.cached[:], name: powers},
+		{field: "output", counts: c.output[:], name: powers},
+		{field: "reused", of: func(p *profile) int { return int(p.kind & kindReused) }, name: func(k int) string {
+			if k == 0 {
 				return "new connection"
 			}
 			return "reused connection"
 		}},
-		{"http", func(row int) int { return int(min(v.http[row], mostValues-1)) - 1 }, func(i int) string { return strconv.Itoa(i + 1) }},
-		{"finish", func(row int) int { return int(v.finish[row]) }, func(i int) string { return v.finishes[i] }},
+		{field: "http", of: func(p *profile) int { return int(min(p.http, mostValues-1)) - 1 }, name: func(k int) string { return strconv.Itoa(k + 1) }},
+		{field: "finish", of: func(p *profile) int { return int(p.finish) }, name: list(v.finishes)},
 	}
+	for i := range 16 {
+		names := record.Flags(1 << i).Names()
+		for _, name := range names {
+			out = append(out, trait{field: "flag", name: func(int) string { return name }, of: func(p *profile) int { return int(p.flags>>i&1) - 1 }})
+		}
+	}
+	for i := range out {
+		t := &out[i]
+		if t.of == nil {
+			continue
+		}
+		for p := range v.profiles {
+			n := c.profiles[p]
+			if k := t.of(&v.profiles[p]); k >= 0 && n != [2]int{} {
+				to := t.counts.at(k)
+				to[0], to[1] = to[0]+n[0], to[1]+n[1]
+			}
+		}
+	}
+	return out
 }
 
 // powers names the numbers of so many binary digits.
@@ -94,74 +144,52 @@ func (s *Store) Common(q Query, box Box) (Common, error) {
 	if err != nil {
 		return Common{}, err
 	}
-	rows, _, err := v.find(&q)
+	f, err := parseFilter(q.Filter, v.workloads, v.finishes)
 	if err != nil {
 		return Common{}, err
 	}
-	in := func(row int) bool {
-		if t := v.scheduled[row]; (box.XMin != 0 || box.XMax != 0) && (t < box.XMin || t > box.XMax) {
-			return false
-		}
-		y, ok := figure(row)
-		return ok && !(y < box.YMin) && !(y > box.YMax)
+	users := uint32(0)
+	for _, u := range v.user {
+		users = max(users, u)
 	}
-	inside := make([]bool, len(rows))
-	out := Common{Bars: []Bar{}}
-	for i, row := range rows {
-		if inside[i] = in(int(row)); inside[i] {
-			out.Selected++
+	c := &counts{profiles: make([][2]int, len(v.profiles)), width: users/userGroups + 1}
+	var side [blockRows]uint8
+	out, total := Common{Bars: []Bar{}}, 0
+	b := newBlock()
+	v.each(&q, f, b, func(first, n int, taken []uint16) {
+		total += len(taken)
+		values := b.values[:n]
+		figure(&v.columns, b, first, values)
+		for j, i := range taken {
+			y := values[i]
+			side[j] = bit(y == y) &^ bit(y < box.YMin) &^ bit(y > box.YMax)
 		}
-	}
-	out.Rest = len(rows) - out.Selected
+		if box.XMin != 0 || box.XMax != 0 {
+			for j, i := range taken {
+				t := v.scheduled[first+int(i)]
+				side[j] &^= bit(t < box.XMin) | bit(t > box.XMax)
+			}
+		}
+		for _, s := range side[:len(taken)] {
+			out.Selected += int(s)
+		}
+		c.add(&v, first, taken, side[:])
+	})
+	out.Rest = total - out.Selected
 	if out.Selected == 0 {
 		return out, nil
 	}
-	put := func(field, value string, selected, rest int) {
-		b := Bar{Field: field, Value: value, Selected: selected, Rest: rest, SelectedShare: float64(selected) / float64(out.Selected)}
-		if out.Rest > 0 {
-			b.RestShare = float64(rest) / float64(out.Rest)
-		}
-		if b.SelectedShare-b.RestShare > leastLift {
-			out.Bars = append(out.Bars, b)
-		}
-	}
-	var counts [2][]int
-	for _, t := range v.traits() {
-		counts[0], counts[1] = counts[0][:0], counts[1][:0]
-		for i, row := range rows {
-			k := t.of(int(row))
-			if k < 0 {
+	for _, t := range c.traits(&v) {
+		for k, n := range t.counts {
+			if n == [2]int{} {
 				continue
 			}
-			for len(counts[0]) <= k {
-				counts[0], counts[1] = append(counts[0], 0), append(counts[1], 0)
+			b := Bar{Field: t.field, Value: t.name(k), Selected: n[1], Rest: n[0], SelectedShare: float64(n[1]) / float64(out.Selected)}
+			if out.Rest > 0 {
+				b.RestShare = float64(n[0]) / float64(out.Rest)
 			}
-			side := 0
-			if inside[i] {
-				side = 1
-			}
-			counts[side][k]++
-		}
-		for k := range counts[0] {
-			if rest, selected := counts[0][k], counts[1][k]; rest+selected > 0 {
-				put(t.field, t.name(k), selected, rest)
-			}
-		}
-	}
-	var flags [2][16]int
-	for i, row := range rows {
-		side := 0
-		if inside[i] {
-			side = 1
-		}
-		for f := v.flags[row]; f != 0; f &= f - 1 {
-			flags[side][bits.TrailingZeros16(f)]++
-		}
-	}
-	for i := range flags[0] {
-		if rest, selected := flags[0][i], flags[1][i]; rest+selected > 0 {
-			for _, name := range record.Flags(1 << i).Names() {
-				put("flag", name, selected, rest)
+			if b.SelectedShare-b.RestShare > leastLift {
+				out.Bars = append(out.Bars, b)
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package detail
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -124,8 +126,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Opening the files costs a small part of making them, and no question more than
-// reading them a few times.
+// Opening the files costs a small part of making them, and no question about requests as
+// much as opening them.
 func TestQuestionsCostLittle(t *testing.T) {
 	if testing.Short() || raceEnabled || testing.CoverMode() != "" {
 		t.Skip("costs are not what they are")
@@ -170,11 +172,15 @@ func TestQuestionsCostLittle(t *testing.T) {
 	t.Logf("made in %v, opened in %v", made, opened)
 	ask("figures", 0.1, func() { back.Figures(0, 0) })
 	ask("figures of a part", 3, func() { back.Figures(100e9, 3000e9) })
-	ask("bands", 2, func() { back.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "", 0, 0, 600) })
-	ask("heat", 1, func() { back.Heat("ttft", "", 0, 0, 600) })
-	ask("requests", 1.5, func() { _, _ = back.Requests(Query{Sort: "-ttft", Limit: 200}) })
-	ask("scatter", 2, func() { _, _ = back.Scatter(Query{}, "ttft", 1000, 240) })
-	ask("common", 2, func() { _, _ = back.Common(Query{}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) })
+	ask("bands", 0.8, func() { back.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "", 0, 0, 600) })
+	ask("bands of a workload", 0.8, func() { back.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "rag", 0, 0, 600) })
+	ask("heat", 0.8, func() { back.Heat("ttft", "", 0, 0, 600) })
+	ask("requests", 0.8, func() { _, _ = back.Requests(Query{Sort: "-ttft", Limit: 200}) })
+	const filter = "-status:error prompt>1k turn<4 -workload:rag"
+	ask("scatter", 0.8, func() { _, _ = back.Scatter(Query{}, "ttft", 1000, 240) })
+	ask("scatter of some", 0.8, func() { _, _ = back.Scatter(Query{Filter: filter}, "ttft", 1000, 240) })
+	ask("common", 0.8, func() { _, _ = back.Common(Query{}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) })
+	ask("common of some", 0.8, func() { _, _ = back.Common(Query{Filter: filter}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) })
 }
 
 // One goroutine adds while others ask everything.
@@ -235,21 +241,43 @@ func BenchmarkAddRequest(b *testing.B) {
 	}
 }
 
+// The questions of the panel to a run of a million requests: of all of it, of a part
+// and with filters.
 func BenchmarkQuestions(b *testing.B) {
-	s := manyOnDisk(b, 300_000)
-	for name, of := range map[string]func(){
-		"figures": func() { s.Figures(100e9, 3000e9) },
-		"bands":   func() { s.Bands([]string{"ttft", "tpot", "itl", "e2e"}, "", 0, 0, 600) },
-		"heat":    func() { s.Heat("ttft", "", 0, 0, 600) },
-		"rows":    func() { _, _ = s.Requests(Query{Sort: "-ttft", Limit: 200}) },
-		"scatter": func() { _, _ = s.Scatter(Query{}, "ttft", 1000, 240) },
-		"common":  func() { _, _ = s.Common(Query{}, Box{Y: "ttft", YMin: 300, YMax: 1e9}) },
-	} {
+	s := manyOnDisk(b, 1_000_000)
+	const from, to = 100e9, 3000e9
+	bands := []string{"ttft", "tpot", "itl", "e2e"}
+	box := Box{Y: "ttft", YMin: 300, YMax: 1e9}
+	filters := map[string]string{"": "", " by workload": "workload:chat", " by figure": "ttft<200ms", " by many": "-status:error prompt>1k turn<4 -workload:rag"}
+	ask := map[string]func(){
+		"figures of a part":   func() { s.Figures(from, to) },
+		"bands":               func() { s.Bands(bands, "", 0, 0, 600) },
+		"bands of a part":     func() { s.Bands(bands, "", from, to, 600) },
+		"bands of a minute":   func() { s.Bands(bands, "", 1000e9, 1060e9, 600) },
+		"bands of a workload": func() { s.Bands(bands, "chat", 0, 0, 600) },
+		"heat":                func() { s.Heat("ttft", "", 0, 0, 600) },
+		"heat of a part":      func() { s.Heat("ttft", "", from, to, 600) },
+		"rows":                func() { _, _ = s.Requests(Query{Sort: "-ttft", Limit: 200}) },
+		"scatter by status":   func() { _, _ = s.Scatter(Query{Color: "status"}, "e2e", 1000, 240) },
+		"common of a long range": func() {
+			_, _ = s.Common(Query{}, Box{Y: "ttft", XMin: from, XMax: to, YMin: math.NaN(), YMax: math.NaN()})
+		},
+	}
+	for name, f := range filters {
+		ask["scatter"+name] = func() { _, _ = s.Scatter(Query{Filter: f}, "ttft", 1000, 240) }
+		ask["scatter of a part"+name] = func() { _, _ = s.Scatter(Query{Filter: f, From: from, To: to}, "ttft", 1000, 240) }
+		ask["common"+name] = func() { _, _ = s.Common(Query{Filter: f}, box) }
+		ask["common of a part"+name] = func() { _, _ = s.Common(Query{Filter: f, From: from, To: to}, box) }
+	}
+	for _, name := range slices.Sorted(maps.Keys(ask)) {
+		of := ask[name]
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			start := cpu()
 			for b.Loop() {
 				of()
 			}
+			b.ReportMetric(float64(cpu()-start)/1e6/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

@@ -96,23 +96,29 @@ func (v *view) take(windows []window, steady bool) *selection {
 	if to == math.MaxInt64 {
 		s.last = v.columns.rows()
 	}
-	s.marks = make([]uint8, s.last-s.first)
-	for i := range s.marks {
-		row := s.first + i
-		w := &windows[0]
-		if steady {
-			step := int(v.step[row])
-			if v.phase(row) != record.Steady || step >= len(s.byStep) || s.byStep[step] < 0 {
-				continue
+	// Which window the rows of a profile may be in, -1 for none, and as what.
+	which, as := make([]int32, len(v.profiles)), make([]uint8, len(v.profiles))
+	for i := range v.profiles {
+		p := &v.profiles[i]
+		if which[i] = 0; steady {
+			which[i] = -1
+			if step := int(p.step); p.phase() == record.Steady && step < len(s.byStep) {
+				which[i] = s.byStep[step]
 			}
-			w = &windows[s.byStep[step]]
 		}
-		if t := v.scheduled[row]; t < w.low || t >= w.high {
+		if as[i] = markOther; p.status() == record.OK {
+			as[i] = markOK
+		}
+	}
+	s.marks = make([]uint8, s.last-s.first)
+	scheduled, profiles := v.scheduled[s.first:s.last], v.profile[s.first:s.last]
+	for i := range s.marks {
+		p := profiles[i]
+		if which[p] < 0 {
 			continue
 		}
-		s.marks[i] = markOther
-		if v.status(row) == record.OK {
-			s.marks[i] = markOK
+		if w, t := &windows[which[p]], scheduled[i]; t >= w.low && t < w.high {
+			s.marks[i] = as[p]
 		}
 	}
 	return s
@@ -243,43 +249,48 @@ func (s *selection) outside() int {
 func (s *selection) count(out *Figures, workloads int) []share {
 	own := make([]share, workloads)
 	var kinds [256]int64
-	add := func(to **int64, v int32) {
-		if v < 0 {
-			return
-		}
-		if *to == nil {
-			*to = new(int64)
-		}
-		**to += int64(v)
-	}
-	r := &out.Requests
+	profiles := make([]int64, len(s.profiles))
+	var sums, known [3]int64
+	columns := [3][]int32{s.prompt[s.first:s.last], s.cached[s.first:s.last], s.output[s.first:s.last]}
 	for i, mark := range s.marks {
 		if mark == markOut {
 			continue
 		}
-		row := s.first + i
-		o := &own[s.workload[row]]
-		r.Scheduled++
-		o.Requests++
-		if s.kind[row]&kindSent != 0 {
-			r.Sent++
+		profiles[s.profile[s.first+i]]++
+		for k := range columns {
+			if n := columns[k][i]; n >= 0 {
+				sums[k] += int64(n)
+				known[k]++
+			}
 		}
-		switch s.status(row) {
+	}
+	for k, to := range []**int64{&out.Tokens.Prompt, &out.Tokens.Cached, &out.Tokens.Output} {
+		if known[k] > 0 {
+			*to = &sums[k]
+		}
+	}
+	r := &out.Requests
+	for i, n := range profiles {
+		p := &s.profiles[i]
+		o := &own[p.workload]
+		r.Scheduled += n
+		o.Requests += n
+		if p.kind&kindSent != 0 {
+			r.Sent += n
+		}
+		switch p.status() {
 		case record.OK:
-			r.OK++
-			o.ok++
+			r.OK += n
+			o.ok += n
 		case record.Failed:
-			r.Error++
-			o.Errors++
-			kinds[s.err[row]]++
+			r.Error += n
+			o.Errors += n
+			kinds[p.err] += n
 		case record.Cancelled:
-			r.Cancelled++
+			r.Cancelled += n
 		case record.Incomplete:
-			r.Incomplete++
+			r.Incomplete += n
 		}
-		add(&out.Tokens.Prompt, s.prompt[row])
-		add(&out.Tokens.Cached, s.cached[row])
-		add(&out.Tokens.Output, s.output[row])
 	}
 	for i, n := range kinds {
 		if n > 0 {
@@ -293,24 +304,29 @@ func (s *selection) count(out *Figures, workloads int) []share {
 // windows, whenever they were scheduled.
 func (s *selection) during(workloads int) (started []int64, completed int64) {
 	started = make([]int64, workloads)
+	profiles := make([]int64, len(s.profiles))
+	ok := s.perProfile(func(p *profile) bool { return p.status() == record.OK })
+	b := newBlock()
 	for _, w := range s.windows {
 		first, last := s.rows(w.from-s.longest, w.to)
-		for row := first; row < last; row++ {
-			delay, ok := s.durations[colDelay].get(row)
-			start := s.scheduled[row] + delay
-			if !ok || start >= w.to {
-				continue
-			}
-			if start >= w.from {
-				started[s.workload[row]]++
-			}
-			if s.status(row) != record.OK {
-				continue
-			}
-			if end, ok := s.end(row); ok && end >= w.from && end < w.to {
-				completed++
+		for ; first < last; first += blockRows {
+			n := min(blockRows, last-first)
+			delays, ends := b.a[:n], b.b[:n]
+			s.durations[colDelay].load(first, delays)
+			s.durations[colEnd].load(first, ends)
+			for i, t := range s.scheduled[first : first+n] {
+				start, end := t+delays[i], t+ends[i]
+				if delays[i] == none || start >= w.to {
+					continue
+				}
+				p := s.profile[first+i]
+				profiles[p] += int64(bit(start >= w.from))
+				completed += int64(ok[p] & bit(ends[i] != none && end >= w.from && end < w.to))
 			}
 		}
+	}
+	for i, n := range profiles {
+		started[s.profiles[i].workload] += n
 	}
 	return started, completed
 }
@@ -318,6 +334,7 @@ func (s *selection) during(workloads int) (started []int64, completed int64) {
 // latency fills in the distributions.
 func (s *Store) latency(sel *selection, out *Figures, own []share) {
 	values := make([]float64, len(sel.marks))
+	b := newBlock()
 	for _, f := range latencies {
 		out.Latency[figureNames[f]] = nil
 		if f == figSendLag && sel.input.Virtual {
@@ -328,17 +345,23 @@ func (s *Store) latency(sel *selection, out *Figures, own []share) {
 			least = markOther
 		}
 		n := int64(0)
+		profiles := make([]int64, len(sel.profiles))
+		for at := 0; at < len(values); at += blockRows {
+			end := min(at+blockRows, len(values))
+			some := values[at:end]
+			sel.fill(f, b, sel.first+at, some)
+			for i, mark := range sel.marks[at:end] {
+				if mark < least {
+					some[i] = nan
+				} else if some[i] == some[i] {
+					n++
+					profiles[sel.profile[sel.first+at+i]]++
+				}
+			}
+		}
 		per := make([]int64, len(own))
-		for i, mark := range sel.marks {
-			values[i] = nan
-			if mark < least {
-				continue
-			}
-			if v, ok := sel.value(sel.first+i, f); ok {
-				values[i] = v
-				n++
-				per[sel.workload[sel.first+i]]++
-			}
+		for i, n := range profiles {
+			per[sel.profiles[i].workload] += n
 		}
 		if n == 0 {
 			continue
@@ -357,7 +380,7 @@ func (s *Store) latency(sel *selection, out *Figures, own []share) {
 			}
 			all.Add(values[i])
 			if each != nil {
-				each[sel.workload[row]].Add(values[i])
+				each[sel.of(int(row)).workload].Add(values[i])
 			}
 		}
 		out.Latency[figureNames[f]] = statOf(all.Dist(perMS))
@@ -466,7 +489,7 @@ func (s *Store) judge(sel *selection, out *Figures) {
 			row := sel.first + i
 			w := 0
 			if sel.byStep != nil {
-				w = int(sel.byStep[sel.step[row]])
+				w = int(sel.byStep[sel.of(row).step])
 			}
 			q := sel.judged(row, l)
 			over, counted, endless := q.Judge(l.Metric, float64(l.Value))

@@ -73,6 +73,8 @@ func (s *Store) writeRequests(dir string, of stamp) error {
 	if f := s.Figures(0, 0); f.Steady {
 		s.whole = &f
 	}
+	v := s.view()
+	s.countGood(&v)
 	w, err := create(name, requestsKind, of)
 	if err != nil {
 		return err
@@ -89,14 +91,14 @@ func (s *Store) writeRequests(dir string, of stamp) error {
 	column(w, c.session)
 	column(w, c.user)
 	column(w, c.turn)
-	column(w, c.step)
-	column(w, c.workload)
-	column(w, c.target)
-	column(w, c.kind)
-	column(w, c.err)
-	column(w, c.finish)
-	column(w, c.flags)
-	column(w, c.http)
+	column(w, c.profile)
+	w.uint(uint64(len(c.profiles)))
+	for i := range c.profiles {
+		p := &c.profiles[i]
+		for _, v := range []uint16{p.step, p.workload, p.target, p.flags, p.http, uint16(p.kind), uint16(p.err), uint16(p.finish)} {
+			w.uint(uint64(v))
+		}
+	}
 	column(w, c.prompt)
 	column(w, c.cached)
 	column(w, c.output)
@@ -122,6 +124,10 @@ func (s *Store) writeRequests(dir string, of stamp) error {
 		if w.uint(uint64(same)); same == 0 {
 			column(w, s.orders[f])
 		}
+	}
+	w.uint(uint64(len(s.goods)))
+	for _, cells := range s.goods {
+		column(w, cells)
 	}
 	w.uint(uint64(len(s.cells)))
 	for _, cells := range s.cells {
@@ -213,10 +219,17 @@ func (s *Store) readRequests(dir string, of stamp) error {
 	s.signals.step = h.StepNS
 	c := &s.cols
 	c.id, c.scheduled, c.session = readColumn[uint32](r), readColumn[int64](r), readColumn[uint64](r)
-	c.user, c.turn, c.step = readColumn[uint32](r), readColumn[uint32](r), readColumn[uint16](r)
-	c.workload, c.target = readColumn[uint16](r), readColumn[uint16](r)
-	c.kind, c.err, c.finish = readColumn[uint8](r), readColumn[uint8](r), readColumn[uint8](r)
-	c.flags, c.http = readColumn[uint16](r), readColumn[uint16](r)
+	c.user, c.turn, c.profile = readColumn[uint32](r), readColumn[uint32](r), readColumn[uint32](r)
+	c.profiles = make([]profile, r.count(8))
+	for i := range c.profiles {
+		p := &c.profiles[i]
+		for _, to := range []*uint16{&p.step, &p.workload, &p.target, &p.flags, &p.http} {
+			*to = uint16(r.uint())
+		}
+		for _, to := range []*uint8{&p.kind, &p.err, &p.finish} {
+			*to = uint8(r.uint())
+		}
+	}
 	c.prompt, c.cached, c.output = readColumn[int32](r), readColumn[int32](r), readColumn[int32](r)
 	c.tpotTokens, c.place = readColumn[int32](r), readColumn[uint32](r)
 	for i := range c.durations {
@@ -238,6 +251,12 @@ func (s *Store) readRequests(dir string, of stamp) error {
 			if s.orders[f] == nil {
 				s.orders[f] = []uint32{} // known to be empty
 			}
+		}
+	}
+	if n := r.count(1); n > 0 {
+		s.goods = make([][]uint32, n)
+		for i := range s.goods {
+			s.goods[i] = readColumn[uint32](r)
 		}
 	}
 	s.cells = make([][]cell, r.count(1))
@@ -288,8 +307,7 @@ func (s *Store) check() error {
 	c := &s.cols
 	n := c.rows()
 	for _, l := range []int{
-		len(c.id), len(c.session), len(c.user), len(c.turn), len(c.step), len(c.workload), len(c.target), len(c.kind), len(c.err),
-		len(c.finish), len(c.flags), len(c.http), len(c.prompt), len(c.cached), len(c.output), len(c.tpotTokens),
+		len(c.id), len(c.session), len(c.user), len(c.turn), len(c.profile), len(c.prompt), len(c.cached), len(c.output), len(c.tpotTokens),
 	} {
 		if l != n {
 			return fmt.Errorf("%w: columns of %d and %d rows", errDamaged, l, n)
@@ -298,15 +316,18 @@ func (s *Store) check() error {
 	if len(c.place) != 0 && len(c.place) != n {
 		return fmt.Errorf("%w: %d places of %d rows", errDamaged, len(c.place), n)
 	}
-	workloads, finishes := uint16(0), uint8(0)
+	for i := range c.profiles {
+		if p := &c.profiles[i]; int(p.workload) >= len(s.workloads.list) || int(p.finish) >= len(s.finishes.list) {
+			return fmt.Errorf("%w: a name that is not there", errDamaged)
+		}
+	}
 	for i := range n {
-		workloads, finishes = max(workloads, c.workload[i]), max(finishes, c.finish[i])
+		if int(c.profile[i]) >= len(c.profiles) {
+			return fmt.Errorf("%w: profile %d of %d", errDamaged, c.profile[i], len(c.profiles))
+		}
 		if i > 0 && c.scheduled[i] < c.scheduled[i-1] {
 			return fmt.Errorf("%w: row %d is earlier than that before", errDamaged, i)
 		}
-	}
-	if n > 0 && (int(workloads) >= len(s.workloads.list) || int(finishes) >= len(s.finishes.list)) {
-		return fmt.Errorf("%w: a name that is not there", errDamaged)
 	}
 	for i := range c.durations {
 		d := &c.durations[i]
@@ -333,6 +354,9 @@ func (s *Store) check() error {
 				return fmt.Errorf("%w: row %d in the order of %s", errDamaged, row, figureNames[f])
 			}
 		}
+	}
+	if len(s.goods) > len(s.workloads.list) {
+		return fmt.Errorf("%w: good requests of %d workloads", errDamaged, len(s.goods))
 	}
 	if len(s.cells) > len(s.workloads.list) {
 		return fmt.Errorf("%w: cells of %d workloads", errDamaged, len(s.cells))

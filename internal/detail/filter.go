@@ -2,6 +2,8 @@ package detail
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -26,19 +28,62 @@ const (
 	mostCharacters = 1000
 )
 
-// test says whether the request of a row is taken.
-type test func(c *columns, row int) bool
+// test says whether requests of a profile are taken.
+type test func(p *profile) bool
 
 // filter takes the rows that pass all tests.
-type filter []test
+type filter struct {
+	profiles []test
+	rows     []rowTest
+}
 
-func (f filter) takes(c *columns, row int) bool {
-	for _, t := range f {
-		if !t(c, row) {
+func (f *filter) takes(p *profile) bool {
+	for _, t := range f.profiles {
+		if !t(p) {
 			return false
 		}
 	}
 	return true
+}
+
+// all says whether all rows are taken.
+func (f *filter) all() bool { return len(f.profiles)+len(f.rows) == 0 }
+
+// rowTest compares a field of rows.
+type rowTest struct {
+	fill filler
+	op   string
+	to   float64
+	not  uint8 // 1 takes the others
+}
+
+// keep takes those rows from first on out of keep that do not pass.
+func (t *rowTest) keep(c *columns, b *block, first int, keep []uint8) {
+	values := b.values[:len(keep)]
+	t.fill(c, b, first, values)
+	to, not := t.to, t.not
+	switch t.op {
+	case "<":
+		for i, v := range values {
+			keep[i] &= bit(v < to) ^ not
+		}
+	case "<=":
+		for i, v := range values {
+			keep[i] &= bit(v <= to) ^ not
+		}
+	case ">":
+		for i, v := range values {
+			keep[i] &= bit(v > to) ^ not
+		}
+	case ">=":
+		for i, v := range values {
+			keep[i] &= bit(v >= to) ^ not
+		}
+	default:
+		for i, v := range values {
+			keep[i] &= bit(v == to) ^ not
+		}
+	}
 }
 
 // word is a term with its place in characters.
@@ -82,12 +127,12 @@ func split(s string) (words []word, open *word) {
 }
 
 // parseFilter reads a filter. The lists are those that texts are indexes of.
-func parseFilter(text string, workloads, finishes []string) (filter, error) {
+func parseFilter(text string, workloads, finishes []string) (*filter, error) {
 	words, open := split(text)
 	if n := len([]rune(text)); n > mostCharacters {
 		return nil, &FilterError{0, n, fmt.Sprintf("%d characters, want at most %d", n, mostCharacters), "leave terms out"}
 	}
-	var f filter
+	f := new(filter)
 	for i, w := range words {
 		wrong := func(text, fix string) error { return &FilterError{w.at, w.length, text, fix} }
 		switch {
@@ -96,12 +141,10 @@ func parseFilter(text string, workloads, finishes []string) (filter, error) {
 		case open != nil && open.at == w.at:
 			return nil, wrong("a quote that does not end", `write "`+" after the value")
 		}
-		t, err := parseTerm(w.text, workloads, finishes)
-		if err != nil {
+		if err := f.add(w.text, workloads, finishes); err != nil {
 			err.At, err.Length = w.at, w.length
 			return nil, err
 		}
-		f = append(f, t)
 	}
 	return f, nil
 }
@@ -113,28 +156,31 @@ var (
 	figureOps = []string{"=", "<", "<=", ">", ">="}
 )
 
-// numberFields are whole numbers, negative for unknown.
-var numberFields = map[string]func(c *columns, row int) int64{
-	"n":       func(c *columns, row int) int64 { return int64(c.id[row]) },
-	"session": func(c *columns, row int) int64 { return int64(min(c.session[row], math.MaxInt64)) },
-	"turn":    func(c *columns, row int) int64 { return int64(c.turn[row]) },
-	"user":    func(c *columns, row int) int64 { return int64(c.user[row]) },
-	"step":    func(c *columns, row int) int64 { return int64(c.step[row]) },
-	"target":  func(c *columns, row int) int64 { return int64(c.target[row]) },
-	"http": func(c *columns, row int) int64 {
-		if c.http[row] == 0 {
-			return -1
-		}
-		return int64(c.http[row])
-	},
-}
-
-// tokenFields are counts of tokens, negative for unknown.
-var tokenFields = map[string]func(c *columns, row int) int64{
-	"prompt": func(c *columns, row int) int64 { return int64(c.prompt[row]) },
-	"cached": func(c *columns, row int) int64 { return int64(c.cached[row]) },
-	"output": func(c *columns, row int) int64 { return int64(c.output[row]) },
-}
+// rowFields are the whole numbers that each row has of its own, tokenFields its counts
+// of tokens, and profileFields the numbers that are of its profile, negative for unknown.
+var (
+	rowFields = map[string]filler{
+		"n":       columnFiller(func(c *columns) []uint32 { return c.id }),
+		"session": columnFiller(func(c *columns) []uint64 { return c.session }),
+		"turn":    columnFiller(func(c *columns) []uint32 { return c.turn }),
+		"user":    columnFiller(func(c *columns) []uint32 { return c.user }),
+	}
+	tokenFields = map[string]filler{
+		"prompt": columnFiller(func(c *columns) []int32 { return c.prompt }),
+		"cached": columnFiller(func(c *columns) []int32 { return c.cached }),
+		"output": columnFiller(func(c *columns) []int32 { return c.output }),
+	}
+	profileFields = map[string]func(p *profile) int64{
+		"step":   func(p *profile) int64 { return int64(p.step) },
+		"target": func(p *profile) int64 { return int64(p.target) },
+		"http": func(p *profile) int64 {
+			if p.http == 0 {
+				return -1
+			}
+			return int64(p.http)
+		},
+	}
+)
 
 // filterFigures are the durations that a filter may speak about.
 var filterFigures = []figure{figTTFT, figTTFC, figTPOT, figE2E, figTTLT, figRetrieval, figSendLag}
@@ -145,18 +191,17 @@ func filterFields() []string {
 	for _, f := range filterFigures {
 		out = append(out, figureNames[f])
 	}
-	for _, m := range []map[string]func(*columns, int) int64{tokenFields, numberFields} {
-		for name := range m {
-			out = append(out, name)
-		}
+	for _, names := range []iter.Seq[string]{maps.Keys(rowFields), maps.Keys(tokenFields), maps.Keys(profileFields)} {
+		out = slices.AppendSeq(out, names)
 	}
 	slices.Sort(out)
 	return out
 }
 
-func parseTerm(text string, workloads, finishes []string) (test, *FilterError) {
-	bad := func(fix, format string, args ...any) (test, *FilterError) {
-		return nil, &FilterError{Text: fmt.Sprintf(format, args...), Fix: fix}
+// add adds the test of a term.
+func (f *filter) add(text string, workloads, finishes []string) *FilterError {
+	bad := func(fix, format string, args ...any) *FilterError {
+		return &FilterError{Text: fmt.Sprintf(format, args...), Fix: fix}
 	}
 	body, not := strings.CutPrefix(text, "-")
 	if body == "" || body[0] == '-' {
@@ -170,13 +215,14 @@ func parseTerm(text string, workloads, finishes []string) (test, *FilterError) {
 	if (op == "<" || op == ">") && strings.HasPrefix(value, "=") {
 		op, value = op+"=", value[1:]
 	}
-	number, isNumber := numberFields[name]
+	ofRow, isOfRow := rowFields[name]
+	ofProfile, isOfProfile := profileFields[name]
 	tokens, isTokens := tokenFields[name]
-	f, isFigure := figureOf(name)
-	isFigure = isFigure && slices.Contains(filterFigures, f)
+	figure, isFigure := figureOf(name)
+	isFigure = isFigure && slices.Contains(filterFigures, figure)
 	ops := textOps
 	switch {
-	case isNumber:
+	case isOfRow || isOfProfile:
 		ops = numberOps
 	case isTokens || isFigure:
 		ops = figureOps
@@ -195,42 +241,61 @@ func parseTerm(text string, workloads, finishes []string) (test, *FilterError) {
 		}
 		value = value[1 : len(value)-1]
 	}
-	var t test
+	row := rowTest{op: op, not: bit(not)}
+	var of test
 	switch {
-	case isNumber:
+	case isOfRow || isOfProfile:
 		n, err := strconv.ParseUint(value, 10, 53)
 		if err != nil || value[0] == '+' {
 			return bad("write "+name+" as a whole number", "%s is %q, want a whole number", name, value)
 		}
-		is := comparison(op, float64(n))
-		t = func(c *columns, row int) bool { v := number(c, row); return v >= 0 && is(float64(v)) }
+		if row.fill, row.to = ofRow, float64(n); isOfProfile {
+			is := comparison(op, int64(n))
+			of = func(p *profile) bool { v := ofProfile(p); return v >= 0 && is(v) }
+		}
 	case isTokens:
 		n, unit, ok := decimal(value)
 		scale, has := map[string]float64{"": 1, "k": 1e3, "M": 1e6}[unit]
 		if !ok || !has {
 			return bad("write "+name+" as 200, 4k or 1.5M", "%s is %q, want a number of tokens", name, value)
 		}
-		is := comparison(op, n*scale)
-		t = func(c *columns, row int) bool { v := tokens(c, row); return v >= 0 && is(float64(v)) }
+		row.fill, row.to = tokens, n*scale
 	case isFigure:
 		n, unit, ok := decimal(value)
 		scale, has := map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}[unit]
 		if !ok || !has {
 			return bad("write "+name+" with its unit, as 40ms or 2s", "%s is %q, want a time", name, value)
 		}
-		is := comparison(op, math.Round(n*scale))
-		t = func(c *columns, row int) bool { v, ok := c.known(row, f); return ok && is(math.Round(v)) }
+		row.fill, row.to = inWhole(figure), math.Round(n*scale)
 	default:
 		var text string
-		if t, text = textTest(name, value, workloads, finishes); t == nil {
+		if of, text = textTest(name, value, workloads, finishes); of == nil {
 			return bad("want one of "+text, "there is no %s %q", name, value)
 		}
 	}
-	if not {
-		yes := t
-		t = func(c *columns, row int) bool { return !yes(c, row) }
+	switch {
+	case of == nil:
+		f.rows = append(f.rows, row)
+	case not:
+		f.profiles = append(f.profiles, func(p *profile) bool { return !of(p) })
+	default:
+		f.profiles = append(f.profiles, of)
 	}
-	return t, nil
+	return nil
+}
+
+// inWhole is the filler of a figure in whole ns, which all but one are anyway.
+func inWhole(f figure) filler {
+	fill := figureFiller(f)
+	if f != figTPOT {
+		return fill
+	}
+	return func(c *columns, b *block, first int, out []float64) {
+		fill(c, b, first, out)
+		for i, v := range out {
+			out[i] = math.Round(v)
+		}
+	}
 }
 
 func quoted(s string) string {
@@ -246,10 +311,10 @@ func textTest(name, value string, workloads, finishes []string) (test, string) {
 	switch name {
 	case "workload":
 		in := contain(workloads, value)
-		return func(c *columns, row int) bool { return in[c.workload[row]] }, ""
+		return func(p *profile) bool { return in[p.workload] }, ""
 	case "finish":
 		in := contain(finishes, value)
-		return func(c *columns, row int) bool { return in[c.finish[row]] }, ""
+		return func(p *profile) bool { return in[p.finish] }, ""
 	}
 	var all []string
 	for i := range 256 {
@@ -272,11 +337,11 @@ func textTest(name, value string, workloads, finishes []string) (test, string) {
 	case value == "" || !slices.Contains(all, value):
 		return nil, strings.TrimPrefix(strings.Join(all, ", "), ", ")
 	case name == "status":
-		return func(c *columns, row int) bool { return c.status(row) == record.Status(i) }, ""
+		return func(p *profile) bool { return p.status() == record.Status(i) }, ""
 	case name == "phase":
-		return func(c *columns, row int) bool { return c.phase(row) == record.Phase(i) }, ""
+		return func(p *profile) bool { return p.phase() == record.Phase(i) }, ""
 	}
-	return func(c *columns, row int) bool { return c.err[row] == i }, ""
+	return func(p *profile) bool { return p.err == i }, ""
 }
 
 // contain says of each text whether it contains part, whatever the case of its ASCII
@@ -308,16 +373,16 @@ func decimal(s string) (v float64, unit string, ok bool) {
 	return v, s[i:], err == nil
 }
 
-func comparison(op string, to float64) func(float64) bool {
+func comparison(op string, to int64) func(int64) bool {
 	switch op {
 	case "<":
-		return func(v float64) bool { return v < to }
+		return func(v int64) bool { return v < to }
 	case "<=":
-		return func(v float64) bool { return v <= to }
+		return func(v int64) bool { return v <= to }
 	case ">":
-		return func(v float64) bool { return v > to }
+		return func(v int64) bool { return v > to }
 	case ">=":
-		return func(v float64) bool { return v >= to }
+		return func(v int64) bool { return v >= to }
 	}
-	return func(v float64) bool { return v == to }
+	return func(v int64) bool { return v == to }
 }

@@ -38,8 +38,9 @@ func rules(in *stats.Input) []rule {
 
 // judged is the request of a row as a rule looks at it.
 func (v *view) judged(row int, r *rule) stats.Judged {
-	q := stats.Judged{Status: v.status(row), Buffered: record.Flags(v.flags[row])&record.BufferedStream != 0}
-	q.Value, q.Has = v.known(row, r.figure)
+	p := v.of(row)
+	q := stats.Judged{Status: p.status(), Buffered: record.Flags(p.flags)&record.BufferedStream != 0}
+	q.Value, q.Has = v.shown(row, r.figure)
 	if q.Status == record.Cancelled && !q.Has {
 		q.Waited, q.Waits = v.value(row, r.waited)
 	}
@@ -54,36 +55,56 @@ func (s *Store) good(workload int, b buckets) []int64 {
 		return nil
 	}
 	out := make([]int64, b.n)
-	if workload >= 0 || !v.sorted {
-		v.eachGood(workload, b.from, b.from+int64(b.n)*b.step, func(t int64) { out[(t-b.from)/b.step]++ })
+	if !v.sorted {
+		v.eachGood(b.from, b.from+int64(b.n)*b.step, func(t int64, of int) {
+			if workload < 0 || of == workload {
+				out[(t-b.from)/b.step]++
+			}
+		})
 		return out
 	}
-	s.goodOnce.Do(func() {
-		v.eachGood(-1, 0, math.MaxInt64, func(t int64) {
-			for int64(len(s.goods)) <= t/s.meta.Step {
-				s.goods = append(s.goods, 0)
+	s.countGood(&v)
+	for w, cells := range s.goods {
+		if workload >= 0 && w != workload {
+			continue
+		}
+		for i := range out {
+			from := b.from + int64(i)*b.step
+			for k := max(from, 0) / s.meta.Step; k < min((from+b.step)/s.meta.Step, int64(len(cells))); k++ {
+				out[i] += int64(cells[k])
 			}
-			s.goods[t/s.meta.Step]++
-		})
-	})
-	for i := range out {
-		from := b.from + int64(i)*b.step
-		for k := max(from, 0) / s.meta.Step; k < min((from+b.step)/s.meta.Step, int64(len(s.goods))); k++ {
-			out[i] += int64(s.goods[k])
 		}
 	}
 	return out
 }
 
-// eachGood calls do with the schedule in [from, to) of every request that is within
-// every limit.
-func (v *view) eachGood(workload int, from, to int64, do func(t int64)) {
+// countGood counts the good requests of an ended run by workload and cell, once.
+func (s *Store) countGood(v *view) {
+	s.goodOnce.Do(func() {
+		if s.goods != nil || len(v.input.Limits) == 0 {
+			return
+		}
+		s.goods = make([][]uint32, len(v.workloads))
+		v.eachGood(0, math.MaxInt64, func(t int64, workload int) {
+			cells := s.goods[workload]
+			for k := t / s.meta.Step; int64(len(cells)) <= min(k, mostCells); {
+				cells = append(cells, 0)
+			}
+			cells[min(t/s.meta.Step, mostCells)]++
+			s.goods[workload] = cells
+		})
+	})
+}
+
+// eachGood calls do with the schedule in [from, to), and the workload, of every request
+// that is within every limit.
+func (v *view) eachGood(from, to int64, do func(t int64, workload int)) {
 	list := rules(&v.input)
 	first, last := v.rows(from, to)
 rows:
 	for row := first; row < last; row++ {
 		t := v.scheduled[row]
-		if t < from || t >= to || workload >= 0 && int(v.workload[row]) != workload {
+		if t < from || t >= to {
 			continue
 		}
 		for i := range list {
@@ -92,6 +113,6 @@ rows:
 				continue rows
 			}
 		}
-		do(t)
+		do(t, int(v.of(row).workload))
 	}
 }

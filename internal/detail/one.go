@@ -43,7 +43,7 @@ func (s *Store) Request(n int) (One, error) {
 	if !ok {
 		return One{}, fmt.Errorf("find request %d: %w", n, ErrNoRequest)
 	}
-	out := One{Row: v.row(row), Flags: record.Flags(v.flags[row]).Names()}
+	out := One{Row: v.row(row), Flags: record.Flags(v.of(row).flags).Names()}
 	if out.Flags == nil {
 		out.Flags = []string{}
 	}

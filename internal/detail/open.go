@@ -210,10 +210,7 @@ func (c *columns) sort() {
 		return cmp.Or(cmp.Compare(c.scheduled[a], c.scheduled[b]), cmp.Compare(c.id[a], c.id[b]))
 	})
 	c.id, c.scheduled, c.session = permuted(c.id, order), permuted(c.scheduled, order), permuted(c.session, order)
-	c.user, c.turn, c.step = permuted(c.user, order), permuted(c.turn, order), permuted(c.step, order)
-	c.workload, c.target = permuted(c.workload, order), permuted(c.target, order)
-	c.kind, c.err, c.finish = permuted(c.kind, order), permuted(c.err, order), permuted(c.finish, order)
-	c.flags, c.http = permuted(c.flags, order), permuted(c.http, order)
+	c.user, c.turn, c.profile = permuted(c.user, order), permuted(c.turn, order), permuted(c.profile, order)
 	c.prompt, c.cached, c.output = permuted(c.prompt, order), permuted(c.cached, order), permuted(c.output, order)
 	c.tpotTokens = permuted(c.tpotTokens, order)
 	if c.place != nil {

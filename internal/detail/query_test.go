@@ -272,7 +272,9 @@ func (s *Store) addRow(row RequestRow) {
 	if row.TTFT != nil {
 		put(colTTFT, row.TTFT.NS())
 		if row.TTFC != nil {
-			c.kind[i] |= kindContent
+			p := *c.of(i)
+			p.kind |= kindContent
+			c.profile[i] = c.number(p)
 			put(colContent, row.TTFC.NS()-row.TTFT.NS())
 		}
 	}

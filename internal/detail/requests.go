@@ -28,61 +28,60 @@ func (v *view) find(q *Query) (rows []int32, total int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	from, to := bounds(q.From, q.To)
-	first, last := v.rows(from, to)
-	if len(f) == 0 {
+	if f.all() {
+		first, last := v.rows(bounds(q.From, q.To))
 		rows = make([]int32, 0, last-first)
 	}
-	for row := first; row < last; row++ {
-		if t := v.scheduled[row]; !v.sorted && (t < from || t >= to) {
-			continue
+	total = v.each(q, f, newBlock(), func(first, n int, taken []uint16) {
+		rows = slices.Grow(rows, len(taken))
+		for _, i := range taken {
+			rows = append(rows, int32(first)+int32(i))
 		}
-		total++
-		if f.takes(&v.columns, row) {
-			rows = append(rows, int32(row))
-		}
-	}
+	})
 	return rows, total, nil
 }
-
-// sortKey returns what rows are sorted by, and whether it is known.
-type sortKey func(row int) (float64, bool)
 
 // sortNames are the fields that rows can be sorted by beside figures.
 var sortNames = []string{"t", "n", "end", "workload", "session", "turn", "user", "step", "phase", "target", "status", "error_kind", "http_status", "finish", "prompt", "cached", "output"}
 
-func (v *view) sortKey(name string) (sortKey, error) {
-	whole := func(of func(row int) int64) (sortKey, error) {
-		return func(row int) (float64, bool) { n := of(row); return float64(n), n >= 0 }, nil
-	}
+// sortKey returns what rows are sorted by.
+func (v *view) sortKey(name string) (filler, error) {
 	if f, ok := figureOf(name); ok {
-		return func(row int) (float64, bool) { return v.known(row, f) }, nil
+		return figureFiller(f), nil
 	}
 	if name == "http_status" {
 		name = "http"
 	}
-	for _, m := range []map[string]func(*columns, int) int64{numberFields, tokenFields} {
-		if of, ok := m[name]; ok {
-			return whole(func(row int) int64 { return of(&v.columns, row) })
+	for _, m := range []map[string]filler{rowFields, tokenFields} {
+		if fill, ok := m[name]; ok {
+			return fill, nil
 		}
+	}
+	if of, ok := profileFields[name]; ok {
+		return profileFiller(of), nil
 	}
 	switch name {
 	case "t":
-		return func(row int) (float64, bool) { return float64(v.scheduled[row]), true }, nil
+		return func(c *columns, _ *block, first int, out []float64) { whole(c.scheduled[first:first+len(out)], out) }, nil
 	case "end":
-		return func(row int) (float64, bool) { t, ok := v.end(row); return float64(t), ok }, nil
+		return func(c *columns, b *block, first int, out []float64) {
+			ends := b.a[:len(out)]
+			c.durations[colEnd].load(first, ends)
+			sums(ends, c.scheduled[first:first+len(out)], 1)
+			whole(ends, out)
+		}, nil
 	case "phase":
-		return whole(func(row int) int64 { return int64(v.phase(row)) })
+		return profileFiller(func(p *profile) int64 { return int64(p.phase()) }), nil
 	case "status":
-		return whole(func(row int) int64 { return int64(v.status(row)) })
+		return profileFiller(func(p *profile) int64 { return int64(p.status()) }), nil
 	case "workload":
 		rank := ranks(v.workloads)
-		return whole(func(row int) int64 { return rank[v.workload[row]] })
+		return profileFiller(func(p *profile) int64 { return rank[p.workload] }), nil
 	case "finish":
 		rank := ranks(v.finishes)
-		return whole(func(row int) int64 { return rank[v.finish[row]] })
+		return profileFiller(func(p *profile) int64 { return rank[p.finish] }), nil
 	case "error_kind":
-		return whole(func(row int) int64 { return int64(v.err[row]) })
+		return profileFiller(func(p *profile) int64 { return int64(p.err) }), nil
 	}
 	all := append(slices.Clone(sortNames), figureNames[:figMeanITL]...)
 	return nil, &QueryError{"sort", fmt.Sprintf("there is no column %q", name), "want one of " + strings.Join(all, ", ") + ", with - before it for the largest first"}
@@ -103,7 +102,7 @@ func ranks(list []string) []int64 {
 // sort says: unknown values last, equal ones by number.
 func (v *view) page(rows []int32, sort string, offset, limit int) ([]int32, error) {
 	name, down := strings.CutPrefix(cmp.Or(sort, "t"), "-")
-	key, err := v.sortKey(name)
+	fill, err := v.sortKey(name)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +114,18 @@ func (v *view) page(rows []int32, sort string, offset, limit int) ([]int32, erro
 		return rows[offset:end], nil
 	}
 	list := make([]keyed, len(rows))
+	b := newBlock()
+	first, until := 0, 0 // the rows in the block
 	for i, row := range rows {
-		k, ok := key(int(row))
+		if int(row) >= until {
+			first, until = int(row), min(int(row)+blockRows, v.columns.rows())
+			fill(&v.columns, b, first, b.values[:until-first])
+		}
+		k := b.values[int(row)-first]
 		if down {
 			k = -k
 		}
-		if !ok {
+		if k != k {
 			k = math.Inf(1)
 		}
 		list[i] = keyed{k, v.id[row], row}
@@ -207,7 +212,7 @@ func (s *Store) Requests(q Query) (Rows, error) {
 // row returns the request of a row.
 func (v *view) row(row int) RequestRow {
 	ms := func(f figure) *Ms {
-		ns, ok := v.known(row, f)
+		ns, ok := v.shown(row, f)
 		if !ok {
 			return nil
 		}
@@ -221,11 +226,12 @@ func (v *view) row(row int) RequestRow {
 		c := int(n)
 		return &c
 	}
+	p := v.of(row)
 	out := RequestRow{
 		N: int64(v.id[row]), T: ToMs(v.scheduled[row]),
-		Workload: v.workloads[v.workload[row]], Session: v.session[row], Turn: int(v.turn[row]), User: int(v.user[row]), Step: int(v.step[row]),
-		Phase: v.phase(row).String(), Target: int(v.target[row]),
-		Status: v.status(row).String(), ErrorKind: record.ErrorKind(v.err[row]).String(), Finish: v.finishes[v.finish[row]],
+		Workload: v.workloads[p.workload], Session: v.session[row], Turn: int(v.turn[row]), User: int(v.user[row]), Step: int(p.step),
+		Phase: p.phase().String(), Target: int(p.target),
+		Status: p.status().String(), ErrorKind: record.ErrorKind(p.err).String(), Finish: v.finishes[p.finish],
 		TTFT: ms(figTTFT), TTFC: ms(figTTFC), TPOT: ms(figTPOT), E2E: ms(figE2E), TTLT: ms(figTTLT), Retrieval: ms(figRetrieval), SendLag: ms(figSendLag),
 		PromptTokens: count(v.prompt[row]), CachedTokens: count(v.cached[row]), OutputTokens: count(v.output[row]),
 	}
@@ -233,7 +239,7 @@ func (v *view) row(row int) RequestRow {
 		m := ToMs(t)
 		out.End = &m
 	}
-	if h := int(v.http[row]); h != 0 {
+	if h := int(p.http); h != 0 {
 		out.HTTPStatus = &h
 	}
 	return out

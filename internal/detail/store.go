@@ -45,10 +45,10 @@ type Store struct {
 	// whole are the figures over all steady windows of an ended run, nil where they are
 	// not worked out.
 	whole *Figures
-	// goods counts the requests of an ended run that are within every limit, by the cell
-	// of their schedule; made when it is first needed.
+	// goods counts the requests of an ended run that are within every limit, by workload
+	// and by the cell of their schedule; made when it is first needed, nil without limits.
 	goodOnce sync.Once
-	goods    []uint32
+	goods    [][]uint32
 	// longest is the longest time in ns from schedule to end, latest the last end.
 	longest, latest int64
 
