@@ -223,7 +223,10 @@ func progressLine(c *conduct.Progress) string {
 		head += seconds(c.Elapsed)
 	}
 	level := report.Figure(c.Rate) + "/s"
-	if c.Users > 0 {
+	switch {
+	case c.Users > 0 && c.Rate > 0:
+		level = report.Plural(c.Users, "user") + " + " + level
+	case c.Users > 0:
 		level = report.Plural(c.Users, "user")
 	}
 	if c.Steps > 1 {

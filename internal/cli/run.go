@@ -312,6 +312,9 @@ func (a *app) printPlan(p *conduct.Plan) error {
 			break
 		}
 		line(name, describeStep(&st))
+		for j := range st.Workloads {
+			line("", "  "+describePart(&st.Workloads[j]))
+		}
 	}
 	if p.Requests == nil {
 		line("requests", "as many as the answers leave time for")
@@ -346,14 +349,36 @@ func (a *app) printPlan(p *conduct.Plan) error {
 	return err
 }
 
+// describePart says the load of one of several workloads.
+func describePart(w *conduct.PlanPart) string {
+	text := report.Printable(w.Workload) + ": "
+	if w.Users > 0 {
+		return text + report.Plural(w.Users, "user")
+	}
+	text += report.Figure(w.Rate) + " sessions/s, " + w.Arrival
+	if w.Burstiness != 0 {
+		text += " of burstiness " + report.Figure(w.Burstiness)
+	}
+	if w.Shape != "" {
+		text += ", " + w.Shape
+	}
+	return text
+}
+
 func describeStep(st *conduct.PlanStep) string {
 	var s string
 	if st.Users > 0 {
 		s = report.Plural(st.Users, "user")
+	}
+	if st.Users > 0 && st.Rate > 0 {
+		s += " and "
+	}
+	if st.Rate == 0 {
+		// Users alone.
 	} else if st.Trace {
 		s = "at the times of the trace, " + report.Figure(st.Rate) + " requests/s on average"
 	} else {
-		s = report.Figure(st.Rate) + " requests/s, " + st.Arrival
+		s += report.Figure(st.Rate) + " requests/s, " + st.Arrival
 		if st.Burstiness != 0 {
 			s += " of burstiness " + report.Figure(st.Burstiness)
 		}

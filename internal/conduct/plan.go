@@ -3,8 +3,6 @@ package conduct
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/load"
@@ -75,7 +73,7 @@ type PlanField struct {
 	Origin string `json:"origin"`
 }
 
-// PlanStep is one level of load.
+// PlanStep is one level of load: of users, of a rate, or of both side by side.
 type PlanStep struct {
 	Users   int     `json:"users,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
@@ -89,6 +87,18 @@ type PlanStep struct {
 	WarmupS    float64  `json:"warmup_s"`
 	DurationS  *float64 `json:"duration_s"`
 	Requests   *int64   `json:"requests"`
+	// Workloads are what users and rate are of, where each workload has its own.
+	Workloads []PlanPart `json:"workloads,omitempty"`
+}
+
+// PlanPart is a workload with users or a rate of its own.
+type PlanPart struct {
+	Workload   string  `json:"workload"`
+	Users      int     `json:"users,omitempty"`
+	Rate       float64 `json:"rate,omitempty"`
+	Arrival    string  `json:"arrival,omitempty"`
+	Burstiness float64 `json:"burstiness,omitempty"`
+	Shape      string  `json:"shape,omitempty"`
 }
 
 // sampled is how many requests the averages of a plan are of.
@@ -152,23 +162,30 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	total, known := 0.0, true
 	length, bounded := 0.0, true
 	for _, st := range users.steps(s) {
-		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: st.Arrival, Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil}
+		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: pace.Names(st.Arrival, st.Streams), Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil}
 		if len(s.Load.Stages) > 0 {
 			ps.Shape = stagesText(s.Load.Stages)
 		}
-		for _, stream := range st.Streams {
-			if !slices.Contains(strings.Split(ps.Arrival, " and "), stream.Arrival) {
-				ps.Arrival = strings.TrimPrefix(ps.Arrival+" and "+stream.Arrival, " and ")
-			}
+		if len(st.Streams) > 0 {
+			ps.Shape = "" // each has its own
 		}
-		if st.Duration > 0 || st.Rate > 0 {
+		for _, w := range s.Load.Workloads {
+			one := PlanPart{Workload: w.Workload, Users: w.Users, Rate: w.Rate}
+			if w.Rate > 0 {
+				var how scenario.Shape
+				one.Arrival, one.Burstiness, how = w.Arrivals(&s.Load)
+				one.Shape = how.String()
+			}
+			ps.Workloads = append(ps.Workloads, one)
+		}
+		if st.Duration > 0 || st.Users == 0 {
 			length := window(&st).Seconds()
 			ps.DurationS = &length
 		}
 		switch {
 		case st.Rate > 0 && st.Requests == 0 && sessions(s):
 			// So many sessions; of how many requests each nobody has counted.
-		case st.Rate > 0:
+		case st.Rate > 0 && st.Users == 0:
 			n := requests(&st)
 			ps.Requests = &n
 		case st.Requests > 0 && st.Warmup == 0:
@@ -251,8 +268,9 @@ func (p *Plan) sample(s *scenario.Scenario, users *crowd) error {
 	}
 	var body []byte
 	var prompt, output, sent, lengths, bodies int
+	next := users.first(s)
 	for i := range uint64(sampledLengths) {
-		a := users.Session(0, i).Start(0)
+		a := next(i).Start(0)
 		if a.Kind != workload.Send {
 			continue // a session that begins with something else
 		}
@@ -311,16 +329,10 @@ func sideBySide(st load.Step, l *scenario.Load) load.Step {
 			continue
 		}
 		st.Rate += w.Rate
-		s := pace.Stream{Rate: w.Rate, Arrival: w.Arrival, Burstiness: w.Burstiness, Shape: shape(w.Shape)}
-		if s.Arrival == "" {
-			s.Arrival = l.Arrival
-			if s.Burstiness == 0 {
-				s.Burstiness = l.Burstiness
-			}
-		}
-		if s.Shape == nil {
-			s.Shape = shape(l.Shape)
-		}
+		s := pace.Stream{Rate: w.Rate}
+		var how scenario.Shape
+		s.Arrival, s.Burstiness, how = w.Arrivals(l)
+		s.Shape = shape(how)
 		st.Streams = append(st.Streams, s)
 	}
 	st.Arrival, st.Burstiness, st.Shape = "", 0, nil

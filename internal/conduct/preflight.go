@@ -204,7 +204,7 @@ func reach(ctx context.Context, raw string, access *Access, limit time.Duration)
 const spareDescriptors = 64
 
 // descriptors returns how many files the load may need open at once. An open
-// loop without a cap has no bound: it gets what there is.
+// loop without a cap has no bound, also beside users: it gets what there is.
 func descriptors(st []load.Step, maxInFlight int) int {
 	need := 0
 	for _, s := range st {

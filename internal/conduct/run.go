@@ -66,7 +66,7 @@ type Progress struct {
 	Folder, Model string
 	// Phase is warmup, steady or drain.
 	Phase record.Phase
-	// Step counts from 0; Users or Rate is its load.
+	// Step counts from 0; Users or Rate is its load, or both.
 	Step, Steps int
 	Users       int
 	Rate        float64
@@ -253,7 +253,7 @@ func planned(plan []load.Step, at int64) []stats.StepInput {
 		start := at + int64(p.Warmup)
 		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: start, End: start + int64(length)})
 		at = start + int64(length)
-		if p.Duration == 0 && p.Rate == 0 {
+		if p.Duration == 0 && p.Users > 0 {
 			break
 		}
 	}

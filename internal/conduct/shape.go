@@ -63,7 +63,7 @@ func window(s *load.Step) time.Duration {
 	if s.Times != nil {
 		return max(1, time.Duration(s.Times.Last())-s.Warmup)
 	}
-	if s.Duration > 0 || s.Rate == 0 {
+	if s.Duration > 0 || s.Users > 0 {
 		return s.Duration
 	}
 	if len(s.Streams) > 0 {

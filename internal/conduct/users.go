@@ -87,11 +87,9 @@ func gather(s *scenario.Scenario, src *sources, text *content.Renderer, counter 
 		parts = append(parts, workload.NewSessions(s.Seed, f))
 	}
 	if len(s.Load.Workloads) > 0 {
-		var users []int
+		users := make([]int, 0, len(parts))
 		for _, w := range s.Load.Workloads {
-			if w.Users > 0 {
-				users = append(users, w.Users)
-			}
+			users = append(users, w.Users)
 		}
 		if c.Population, err = workload.NewParallel(parts, users); err != nil {
 			return nil, fmt.Errorf("load.workloads: %w", err)
@@ -168,6 +166,32 @@ func (c *crowd) steps(s *scenario.Scenario) []load.Step {
 		return []load.Step{c.replay.step(load.Step{Warmup: s.Load.Warmup, Drain: s.Load.Drain})}
 	}
 	return steps(s)
+}
+
+// first returns what makes the i-th of the machines that a plan looks at: of workloads
+// with users or rates of their own, one of each in turn.
+func (c *crowd) first(s *scenario.Scenario) func(i uint64) workload.Machine {
+	parts := s.Load.Workloads
+	if len(parts) == 0 {
+		return func(i uint64) workload.Machine { return c.Session(0, i) }
+	}
+	// Of each part: its first user, or which of the streams it is.
+	at := make([]int, len(parts))
+	users, streams := 0, 0
+	for i, w := range parts {
+		if w.Users > 0 {
+			at[i], users = users, users+w.Users
+		} else {
+			at[i], streams = streams, streams+1
+		}
+	}
+	return func(i uint64) workload.Machine {
+		j, n := i%uint64(len(parts)), i/uint64(len(parts))
+		if u := parts[j].Users; u > 0 {
+			return c.User(0, uint32(at[j])+uint32(n%uint64(u)))
+		}
+		return c.Session(0, workload.StreamNumber(at[j], n))
+	}
 }
 
 // planned is what run.json says of what is replayed before it is; nil for nothing.

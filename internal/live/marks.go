@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/load"
+	"plimsoll/internal/pace"
 	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
 	"plimsoll/internal/telemetry"
@@ -179,17 +180,24 @@ var (
 
 // Level says the load of a step in words.
 func Level(s *load.Step) string {
+	text := ""
 	switch {
 	case s.Users == 1:
-		return "1 user"
+		text = "1 user"
 	case s.Users > 0:
-		return fmt.Sprintf("%d users", s.Users)
+		text = fmt.Sprintf("%d users", s.Users)
 	}
-	arrival := s.Arrival
+	if s.Rate == 0 {
+		return text
+	}
+	if text != "" {
+		text += " and "
+	}
+	arrival := pace.Names(s.Arrival, s.Streams)
 	if arrival == "" {
 		arrival = "constant"
 	}
-	return fmt.Sprintf("%s requests/s, %s", figure(s.Rate), arrival)
+	return fmt.Sprintf("%s%s requests/s, %s", text, figure(s.Rate), arrival)
 }
 
 // source is what was seen of a source of telemetry.

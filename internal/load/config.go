@@ -43,8 +43,8 @@ type Population interface {
 	Session(step uint32, session uint64) workload.Machine
 }
 
-// Step is one level of load. Exactly one of Users and Rate is above 0, and
-// exactly one of Duration and Requests.
+// Step is one level of load. Exactly one of Users and Rate is above 0, or both with
+// Streams; and exactly one of Duration and Requests.
 type Step struct {
 	// Users is the number of users of a closed loop.
 	Users int
@@ -62,8 +62,9 @@ type Step struct {
 	// ended, and the sessions come to their own ends.
 	Times *pace.Times
 	// Streams, when there are any, are the arrivals of the parts of the population
-	// instead of Arrival, Burstiness and Shape: session n of part p has the number
-	// workload.StreamNumber(p, n). Rate is the sum of theirs.
+	// instead of Arrival, Burstiness and Shape: session n of stream p has the number
+	// workload.StreamNumber(p, n). Rate is the sum of theirs. Users beside them are
+	// those of other parts; the sessions' users are numbered after them.
 	Streams []pace.Stream
 	// Warmup is the time from the step's start to the start of its steady
 	// window.
@@ -194,8 +195,8 @@ type StepResult struct {
 	//
 	// A window of a number of requests ends, in an open loop, when the next
 	// request would have been due (of sessions that need more than plain requests,
-	// when its last has become due), and in a closed loop with the last end of a
-	// request of it. When the run was stopped, the window ends at that time.
+	// when its last has become due), and in a closed loop, also beside an open one,
+	// with the last end of a request of it. When the run was stopped, the window ends at that time.
 	Start, SteadyStart, SteadyEnd, End int64
 	// Scheduled counts the requests scheduled in the step, Steady those of them
 	// in its steady window.

@@ -74,6 +74,9 @@ func (s *step) arrivals() *arrivals {
 		a.end = a.warm + int64(s.res.Duration)
 		return a
 	}
+	if s.res.Users > 0 {
+		return a // those of the users count too
+	}
 	// The window ends where the arrival after its last would be.
 	look := s.schedule()
 	for n := 0; n <= a.n; {
@@ -138,8 +141,6 @@ type crew struct {
 
 // open dispatches the sessions of an open loop.
 func (s *step) open(a *arrivals) {
-	live := s.run.live
-	defer live.users.Store(0)
 	queue := make(chan *job, ahead)
 	pool := &sync.Pool{New: func() any { return new(job) }}
 	c := &crew{step: s, jobs: pool, spare: s.run.newWorker()}
@@ -180,13 +181,16 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 			case <-s.run.soft.Done():
 			}
 		}
+		if s.res.Users > 0 && s.more.Err() != nil {
+			return // there may be no end to the arrivals
+		}
 		stopped := s.run.soft.Err() != nil
 		if stopped && s.res.Start+at > s.run.cfg.Clock.Now() {
 			return
 		}
 		j := pool.Get().(*job)
 		*j = job{body: j.body[:0]}
-		j.user = uint32(n)
+		j.user = uint32(s.res.Users) + uint32(n)
 		j.machine = s.run.cfg.Population.Session(s.res.Index, session)
 		j.at = s.res.Start + at
 		j.first = j.machine.Start(j.at)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +70,8 @@ type run struct {
 	pantry *pantry
 	bodies atomic.Int64
 	most   int64 // maxBodies but in tests
-	// own says that the first requests of sessions wait for their slots themselves.
+	// own says that the first requests of sessions wait for their slots themselves, in
+	// line with all others.
 	own bool
 	// slots holds one value per request in flight under a cap; nil without cap.
 	slots chan struct{}
@@ -179,7 +181,7 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	r.guard.maxShare, r.guard.maxTotal = cfg.MaxErrorShare, cfg.MaxTotalTokens
 	needs := workload.NeedsOf(cfg.Population)
 	r.keepText = cfg.KeepText || cfg.Tokenizer != nil || needs&workload.NeedText != 0
-	r.own = needs != 0
+	r.own = needs != 0 || slices.ContainsFunc(cfg.Steps, func(s Step) bool { return s.Users > 0 && s.Rate > 0 })
 	if needs&workload.NeedSearch != 0 {
 		r.search = newSearcher(client, cfg.Renderer, cfg.Clock)
 	}
@@ -239,8 +241,8 @@ func (c *Config) check() error {
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		if s.Users < 0 || (s.Users > 0) == (s.Rate > 0) {
-			return fmt.Errorf("step %d: want either users or a rate above 0, got users %d and rate %g", i, s.Users, s.Rate)
+		if s.Users < 0 || s.Users == 0 && !(s.Rate > 0) || s.Users > 0 && s.Rate > 0 && len(s.Streams) == 0 {
+			return fmt.Errorf("step %d: want either users or a rate above 0, or users beside streams, got users %d and rate %g", i, s.Users, s.Rate)
 		}
 		if s.Rate > 0 && (math.IsInf(s.Rate, 0) || s.Rate > maxRate) {
 			return fmt.Errorf("step %d: rate: want at most %g, got %g", i, float64(maxRate), s.Rate)
@@ -350,11 +352,14 @@ func (r *run) step(i uint32) *StepResult {
 		arrivals = s.arrivals()
 	}
 	drain.Go(func() { s.drain(drained) })
+	var users sync.WaitGroup
+	if c.Users > 0 {
+		users.Go(s.closed)
+	}
 	if arrivals != nil {
 		s.open(arrivals)
-	} else {
-		s.closed()
 	}
+	users.Wait()
 	stopDrain()
 	drain.Wait()
 
@@ -405,8 +410,8 @@ func (r *run) rehearse(i uint32, c *Step) time.Duration {
 		cost = r.cfg.Clock.Now() - begun
 	}
 	n := int64(c.Users)
-	if n == 0 {
-		n = ahead
+	if c.Rate > 0 {
+		n += ahead
 	}
 	// Four times the estimate: lengths vary.
 	workers := min(c.Users, runtime.GOMAXPROCS(0))
@@ -680,8 +685,7 @@ func (s *step) finish(w *worker) {
 // closed runs the users of a closed loop.
 func (s *step) closed() {
 	live := s.run.live
-	live.users.Store(int64(s.res.Users))
-	defer live.users.Store(0)
+	live.users.Add(int64(s.res.Users))
 	var users sync.WaitGroup
 	for i := range uint32(s.res.Users) {
 		users.Go(func() {

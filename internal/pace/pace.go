@@ -210,6 +210,21 @@ func (s *Stream) Check() error {
 	return nil
 }
 
+// Names are the arrival processes of streams, each once, in words; own when there are
+// no streams.
+func Names(own string, streams []Stream) string {
+	var names []string
+	for _, s := range streams {
+		if !slices.Contains(names, s.Arrival) {
+			names = append(names, s.Arrival)
+		}
+	}
+	if len(names) == 0 {
+		return own
+	}
+	return strings.Join(names, " and ")
+}
+
 // SideBySide returns the arrivals of streams, which pass Check, as one schedule. Each
 // draws from a seed of its own, so that it does not depend on the others.
 func SideBySide(streams []Stream, seed uint64, warmup time.Duration) *Schedule {

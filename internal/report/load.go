@@ -70,17 +70,13 @@ func stepsText(l *scenario.Load) string {
 func workloadsText(l *scenario.Load) string {
 	var all []string
 	for _, w := range l.Workloads {
-		text := w.Workload + " " + Count(w.Users) + " users"
+		text := w.Workload + " " + Plural(w.Users, "user")
 		if w.Rate > 0 {
-			text = w.Workload + " " + Figure(w.Rate) + " sessions/s"
-			arrival, how := w.Arrival, w.Shape
-			if arrival == "" {
-				arrival = l.Arrival
+			arrival, burstiness, how := w.Arrivals(l)
+			text = w.Workload + " " + Figure(w.Rate) + " sessions/s " + arrival
+			if burstiness != 0 {
+				text += " of burstiness " + Figure(burstiness)
 			}
-			if how == (scenario.Shape{}) {
-				how = l.Shape
-			}
-			text += " " + arrival
 			if how.Kind != "" {
 				text += " " + how.String()
 			}

@@ -88,6 +88,7 @@ func Text(w io.Writer, r *Run) error {
 	t.slo()
 	t.own()
 	t.workloads()
+	t.rates()
 	t.server(r)
 	t.client(r)
 	t.notes(r)
@@ -809,6 +810,27 @@ func (t *text) workloads() {
 		t.b.WriteString(Pad("  "+CutFront(Printable(name), 18), 21))
 		for j, c := range cells {
 			t.b.WriteString(PadLeft(c, widths[j]))
+		}
+		t.b.WriteString("\n")
+	}
+}
+
+// rates writes how often each of several workloads was asked for and answered.
+func (t *text) rates() {
+	if len(t.s.Workloads) < 2 {
+		return
+	}
+	t.b.WriteString("\n" + Pad("REQUESTS/s", 21))
+	widths := []int{10, 10, 11, 17}
+	for i, h := range []string{"offered", "started", "completed", "output tokens/s"} {
+		t.b.WriteString(PadLeft(h, widths[i]))
+	}
+	t.b.WriteString("\n")
+	for _, name := range slices.Sorted(maps.Keys(t.s.Workloads)) {
+		g := t.s.Workloads[name]
+		t.b.WriteString(Pad("  "+CutFront(Printable(name), 18), 21))
+		for j, v := range []*float64{g.Load.OfferedRPS, g.Load.AchievedRPS, g.Load.CompletedRPS, g.Tokens.OutputPerS} {
+			t.b.WriteString(PadLeft(ptr(v), widths[j]))
 		}
 		t.b.WriteString("\n")
 	}

@@ -89,7 +89,7 @@ var fieldHelp = map[string]Field{
 	"load.warmup":        {Help: "Load before the window that does not count. Left out, there is none.", Example: "30s", Arg: "D"},
 	"load.drain":         {Help: "How long to wait after the window for its requests to end; those that have not are `incomplete`.", Example: "2m", Arg: "D"},
 	"load.steps":         {Help: "Steps with users or rates, lengths and fields of the workload of their own, one after another, instead of `users`, `rate` or `stages` (see below). A probe alone makes them; see docs/probes.md.", Example: "[{users: 1, requests: 8}, {users: 4, requests: 32}]", Arg: "STEPS"},
-	"load.workloads":     {Help: "Workloads side by side, each with users or a rate of its own, instead of `users`, `rate`, `stages` or `steps` and of `users.workload` (see below).", Example: "[{workload: finance/strategy-simulation, rate: 5}, {workload: healthcare/patient-summary, rate: 0.2}]", Arg: "WORKLOADS"},
+	"load.workloads":     {Help: "Workloads side by side, each with users or a rate of its own, mixed as you like, instead of `users`, `rate`, `stages` or `steps` and of `users.workload` (see below).", Example: "[{workload: finance/strategy-simulation, rate: 5}, {workload: healthcare/patient-summary, rate: 0.2}]", Arg: "WORKLOADS"},
 	"load.max-in-flight": {Help: "Cap on requests in flight at once. Left out, there is none.", Example: "256", Arg: "N"},
 
 	"guards.slo":              {Help: "What is expected, as METRIC.STAT=DURATION. METRIC is ttft, ttfc, ttlt, e2e, tpot or itl; STAT is mean, p50, p75, p90, p95, p99, p999 or max. `workload` stands for the limits that come with the workloads. A missed one makes the exit code 3.", Example: "[ttft.p95=500ms, tpot.mean=40ms]", Arg: "LIMIT,..."},
@@ -106,7 +106,7 @@ var fieldHelp = map[string]Field{
 // loadPartHelp has every field of a LoadPart.
 var loadPartHelp = map[string]Field{
 	"workload":   {Help: "A name of the library, a file, or `synthetic`; each stands here once.", Example: "legal/contract-review"},
-	"users":      {Help: "Number of its users. Either `users` or `rate`, the same for all.", Example: "8"},
+	"users":      {Help: "Number of its users. Either `users` or `rate`; some workloads may have the one and others the other.", Example: "8"},
 	"rate":       {Help: "Its sessions a second.", Example: "2.5"},
 	"arrival":    {Help: "How they arrive; `load.arrival` when it is left out.", Example: "poisson"},
 	"burstiness": {Help: "That of gamma arrivals; `load.burstiness` when it is left out.", Example: "0.5"},

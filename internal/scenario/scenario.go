@@ -5,6 +5,7 @@
 package scenario
 
 import (
+	"slices"
 	"time"
 
 	"plimsoll/internal/strictyaml"
@@ -108,8 +109,9 @@ type Load struct {
 	MaxInFlight int `yaml:"max-in-flight,omitempty"`
 	// Steps are levels of load that differ in more than their users or rates.
 	Steps []LoadStep `yaml:"steps,omitempty"`
-	// Workloads are the workloads of the run, each with users or a rate of its own,
-	// side by side in one step. Read makes users.workload of them.
+	// Workloads are the workloads of the run, each with users or a rate of its own, also
+	// some with the one beside some with the other, side by side in one step. Read makes
+	// users.workload of them.
 	Workloads []LoadPart `yaml:"workloads,omitempty"`
 }
 
@@ -122,6 +124,20 @@ type LoadPart struct {
 	Arrival    string  `yaml:"arrival,omitempty"`
 	Burstiness float64 `yaml:"burstiness,omitempty"`
 	Shape      Shape   `yaml:"shape,omitempty"`
+}
+
+// Arrivals returns how the rate of a workload of l arrives and goes.
+func (w *LoadPart) Arrivals(l *Load) (arrival string, burstiness float64, shape Shape) {
+	arrival, burstiness, shape = w.Arrival, w.Burstiness, w.Shape
+	if arrival == "" {
+		if arrival = l.Arrival; burstiness == 0 {
+			burstiness = l.Burstiness
+		}
+	}
+	if shape == (Shape{}) {
+		shape = l.Shape
+	}
+	return arrival, burstiness, shape
 }
 
 // LoadStep is one of the steps of a load, with users or a rate of its own. What
@@ -153,12 +169,14 @@ type StepPart struct {
 }
 
 // RateDriven says whether requests have a schedule of their own, whatever the
-// answers do: a rate or that of a trace.
+// answers do, or some of them: a rate or that of a trace.
 func (s *Scenario) RateDriven() bool { return s.Users.Trace != "" || s.Load.RateDriven() }
 
-// RateDriven says whether requests come at a rate, whatever the answers do.
+// RateDriven says whether requests, or some of them, come at a rate, whatever the
+// answers do.
 func (l *Load) RateDriven() bool {
-	return len(l.Rate) > 0 || len(l.Stages) > 0 || len(l.Steps) > 0 && l.Steps[0].Rate > 0 || len(l.Workloads) > 0 && l.Workloads[0].Rate > 0
+	return len(l.Rate) > 0 || len(l.Stages) > 0 || len(l.Steps) > 0 && l.Steps[0].Rate > 0 ||
+		slices.ContainsFunc(l.Workloads, func(w LoadPart) bool { return w.Rate > 0 })
 }
 
 // Guards say when a run is stopped and what is expected of it.

@@ -22,9 +22,13 @@ const (
 	maxSteps = 1_000
 	// maxWorkloads bounds the workloads of one run.
 	maxWorkloads = 100
-	// maxStreams bounds those with users or rates of their own.
-	maxStreams  = 64
-	maxDuration = 31 * 24 * time.Hour
+	// maxStreams bounds those with users or rates of their own; beside users there are
+	// at most maxMixedStreams with rates, and beside those at most maxMixedUsers. They
+	// are the bounds of workload.Parallel, which shares out the numbers of sessions.
+	maxStreams      = 64
+	maxMixedStreams = 32
+	maxMixedUsers   = 1 << 19
+	maxDuration     = 31 * 24 * time.Hour
 )
 
 // Validate returns everything that is wrong with the scenario as a
@@ -420,7 +424,7 @@ func (v *validator) workloads(l *Load) {
 		return
 	}
 	seen := map[string]bool{}
-	all, given := 0, v.s.Users.Workload
+	all, rates, sum, given := 0, 0, 0.0, v.s.Users.Workload
 	for i := range l.Workloads {
 		w, at := &l.Workloads[i], v.step("load.workloads", i, len(l.Workloads))
 		all += max(0, w.Users)
@@ -438,29 +442,27 @@ func (v *validator) workloads(l *Load) {
 		}
 		seen[w.Workload] = true
 		switch {
-		case w.Users == 0 && w.Rate == 0 || w.Users != 0 && w.Rate != 0:
+		case w.Users == 0 && w.Rate == 0:
 			v.fail(at, "want users or a rate for each workload", "")
+		case w.Users != 0 && w.Rate != 0:
+			v.fail(at, "a workload has users or a rate, not both: remove one of the two", "")
 		case w.Users < 0 || w.Users > maxUsers || all > maxUsers:
 			v.fail(at+".users", fmt.Sprintf("want a number of users from 1 to %d, all together", maxUsers), fmt.Sprint(w.Users))
-		case !(w.Rate >= 0 && w.Rate <= maxRate):
-			v.fail(at+".rate", fmt.Sprintf("want a rate above 0 and at most %d requests a second", maxRate), fmt.Sprint(w.Rate))
-		case (w.Rate > 0) != (l.Workloads[0].Rate > 0):
-			v.fail(at, "want users for all workloads, or rates for all", "")
+		case !(w.Rate >= 0 && w.Rate <= maxRate) || w.Rate > 0 && sum+w.Rate > maxRate:
+			v.fail(at+".rate", fmt.Sprintf("want a rate above 0 and at most %d requests a second, all together", maxRate), fmt.Sprint(w.Rate))
 		}
-		one := Load{Rate: []float64{w.Rate}, Arrival: w.Arrival, Burstiness: w.Burstiness, Shape: w.Shape}
-		if one.Arrival == "" {
-			one.Arrival = l.Arrival
-			if one.Burstiness == 0 {
-				one.Burstiness = l.Burstiness
-			}
+		if w.Rate > 0 {
+			rates++
+			sum += w.Rate
 		}
+		arrival, burstiness, _ := w.Arrivals(l)
 		switch {
 		case w.Users > 0 && (w.Arrival != "" || w.Burstiness != 0 || w.Shape != (Shape{})):
 			v.fail(at, "an arrival and a shape belong to a rate; users start a request when the last has ended: remove them", "")
-		case w.Rate > 0 && !slices.Contains(Arrivals, one.Arrival):
-			v.fail(at+".arrival", "want one of "+strings.Join(Arrivals, ", "), strictyaml.Quote(one.Arrival))
-		case w.Rate > 0 && (one.Burstiness != 0) != (one.Arrival == ArrivalGamma):
-			v.fail(at+".burstiness", "gamma arrivals have a burstiness, and no others do", fmt.Sprint(one.Burstiness))
+		case w.Rate > 0 && !slices.Contains(Arrivals, arrival):
+			v.fail(at+".arrival", "want one of "+strings.Join(Arrivals, ", "), strictyaml.Quote(arrival))
+		case w.Rate > 0 && (burstiness != 0) != (arrival == ArrivalGamma):
+			v.fail(at+".burstiness", "gamma arrivals have a burstiness, and no others do", fmt.Sprint(burstiness))
 		case w.Burstiness != 0 && !(w.Burstiness >= MinBurstiness && w.Burstiness <= MaxBurstiness):
 			v.fail(at+".burstiness", fmt.Sprintf("want a burstiness from %g to %g", MinBurstiness, float64(MaxBurstiness)), fmt.Sprint(w.Burstiness))
 		case w.Shape != (Shape{}):
@@ -468,6 +470,13 @@ func (v *validator) workloads(l *Load) {
 				v.fail(at+".shape", err.Error(), "")
 			}
 		}
+	}
+	switch {
+	case all == 0 || rates == 0:
+	case rates > maxMixedStreams:
+		v.fail("load.workloads", fmt.Sprintf("want at most %d workloads with a rate beside users: give some of them users, or run them one after another", maxMixedStreams), fmt.Sprint(rates))
+	case all > maxMixedUsers:
+		v.fail("load.workloads", fmt.Sprintf("want at most %d users beside workloads with a rate, all together", maxMixedUsers), fmt.Sprint(all))
 	}
 }
 

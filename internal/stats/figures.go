@@ -292,15 +292,22 @@ func (c *Collector) tokenFigures(g *group, window int64) Tokens {
 	return t
 }
 
+// rates are the rates of the requests of a part.
+func (f *figures) rates() GroupLoad {
+	if f.window <= 0 {
+		return GroupLoad{}
+	}
+	s := float64(f.window) / perS
+	return GroupLoad{
+		OfferedRPS: known(float64(f.group.req.Scheduled) / s), AchievedRPS: known(float64(f.group.started) / s),
+		CompletedRPS: known(float64(f.group.completed) / s),
+	}
+}
+
 // loadPart returns the rates and what was in flight.
 func (c *Collector) loadPart(p part, f *figures, sessions []grid) LoadPart {
-	var l LoadPart
-	if f.window > 0 {
-		s := float64(f.window) / perS
-		l.OfferedRPS = known(float64(f.group.req.Scheduled) / s)
-		l.AchievedRPS = known(float64(f.group.started) / s)
-		l.CompletedRPS = known(float64(f.group.completed) / s)
-	}
+	r := f.rates()
+	l := LoadPart{OfferedRPS: r.OfferedRPS, AchievedRPS: r.AchievedRPS, CompletedRPS: r.CompletedRPS}
 	var requests, alive histogram.Histogram
 	users := -1
 	for _, s := range c.steps(p) {
@@ -349,9 +356,12 @@ func (c *Collector) Summary() *Summary {
 			continue
 		}
 		g := f.Group
+		g.Load = f.rates()
 		switch own := (part{-1, w}); {
 		case len(c.workloads) > 1:
-			g = c.figures(own).Group
+			of := c.figures(own)
+			g = of.Group
+			g.Load = of.rates()
 		case len(c.in.Workloads) > 0:
 			g.SLO = c.slo(own, &figures{group: f.group, window: f.window})
 		}
@@ -368,7 +378,8 @@ func (c *Collector) Summary() *Summary {
 			}
 			if in.Users > 0 {
 				st.Users = &in.Users
-			} else {
+			}
+			if in.Users == 0 || in.Rate > 0 {
 				st.Rate = known(in.Rate)
 			}
 			s.Steps = append(s.Steps, st)

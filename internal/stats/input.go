@@ -18,8 +18,8 @@ type Input struct {
 	Duration int64 `json:"duration"`
 	// Steps are the levels of load in order of time; there is at least one.
 	Steps []StepInput `json:"steps"`
-	// RateDriven says that requests had a schedule of their own (an open loop):
-	// then ttft and e2e in a service level mean the figures from the schedule.
+	// RateDriven says that requests, or some of them, had a schedule of their own (an
+	// open loop): then ttft and e2e in a service level mean the figures from the schedule.
 	RateDriven bool `json:"rate_driven"`
 	// MaxInFlight is the cap in flight that the user asked for, 0 for none.
 	MaxInFlight int              `json:"max_in_flight"`
@@ -56,7 +56,7 @@ type WorkloadLimits struct {
 // StepInput is one level of load.
 type StepInput struct {
 	// Users is the number of users of a closed loop, Rate the requests per
-	// second of an open one; the other is 0.
+	// second of an open one; the other is 0 unless there are both side by side.
 	Users int     `json:"users"`
 	Rate  float64 `json:"rate"`
 	// Start and End bound the steady window; End is outside.

@@ -105,6 +105,13 @@ type Check struct {
 	OK    bool     `json:"ok"`
 }
 
+// GroupLoad has the requests per second of the window, as LoadPart has them.
+type GroupLoad struct {
+	OfferedRPS   *float64 `json:"offered_rps"`
+	AchievedRPS  *float64 `json:"achieved_rps"`
+	CompletedRPS *float64 `json:"completed_rps"`
+}
+
 // LoadPart says how much load there was. Rates are per second of the window.
 type LoadPart struct {
 	OfferedRPS   *float64 `json:"offered_rps"`   // scheduled in the window
@@ -248,6 +255,7 @@ type ClientPart struct {
 
 // Group has the figures of one workload.
 type Group struct {
+	Load     GroupLoad `json:"load"`
 	Requests Requests  `json:"requests"`
 	Tokens   Tokens    `json:"tokens"`
 	Latency  Latency   `json:"latency_ms"`
@@ -259,7 +267,8 @@ type Group struct {
 
 // Step has the figures of one level of load.
 type Step struct {
-	// Users or Rate is what was asked for, the other nil.
+	// Users or Rate is what was asked for, the other nil, or both of workloads with the
+	// one beside workloads with the other.
 	Users *int     `json:"users"`
 	Rate  *float64 `json:"rate"`
 	// StartS is when its steady window began in seconds of the run, WindowS its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"plimsoll/internal/message"
@@ -15,8 +16,8 @@ import (
 )
 
 // Step is one level of load, with the meaning that the load generator gives it.
-// Exactly one of Users and Rate is above 0, and exactly one of Duration and
-// Requests.
+// Exactly one of Users and Rate is above 0, or both with Streams; and exactly one of
+// Duration and Requests.
 type Step struct {
 	// Users is the number of users of a closed loop.
 	Users int
@@ -33,8 +34,9 @@ type Step struct {
 	// ended, and the sessions come to their own ends.
 	Times *pace.Times
 	// Streams, when there are any, are the arrivals of the parts of the population
-	// instead of Arrival, Burstiness and Shape: session n of part p has the number
-	// workload.StreamNumber(p, n). Rate is the sum of theirs.
+	// instead of Arrival, Burstiness and Shape: session n of stream p has the number
+	// workload.StreamNumber(p, n). Rate is the sum of theirs. Users beside them are
+	// those of other parts; the sessions' users are numbered after them.
 	Streams []pace.Stream
 	// Warmup is the time from the step's start to that of its steady window,
 	// Duration the window's length, Requests the number of requests scheduled in
@@ -180,7 +182,7 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*Prediction, error) {
 	}
 	d := &driver{cfg: cfg, ctx: ctx, slots: cfg.MaxInFlight}
 	d.reuser, _ = cfg.Population.(Reuser)
-	d.own = workload.NeedsOf(cfg.Population) != 0
+	d.own = workload.NeedsOf(cfg.Population) != 0 || slices.ContainsFunc(cfg.Steps, func(s Step) bool { return s.Users > 0 && s.Rate > 0 })
 	n := cfg.Cluster.Config.Replicas
 	var err error
 	if d.router, err = NewRouter(cfg.Router, n); err != nil {
@@ -222,8 +224,8 @@ func (c *PredictConfig) check() error {
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		switch {
-		case s.Users < 0 || (s.Users > 0) == (s.Rate > 0):
-			return fmt.Errorf("step %d: want either users or a rate above 0, got users %d and rate %g", i, s.Users, s.Rate)
+		case s.Users < 0 || s.Users == 0 && !(s.Rate > 0) || s.Users > 0 && s.Rate > 0 && len(s.Streams) == 0:
+			return fmt.Errorf("step %d: want either users or a rate above 0, or users beside streams, got users %d and rate %g", i, s.Users, s.Rate)
 		case s.Times != nil && (s.Times.Len() == 0 || s.Users > 0 || s.Requests == 0):
 			return fmt.Errorf("step %d: times: want at least one, with a mean rate and the number of requests", i)
 		case (s.Duration > 0) == (s.Requests > 0):
@@ -1191,7 +1193,7 @@ func (d *driver) open() {
 	s := d.step
 	c := &s.res.Step
 	s.schedule, s.end = c.schedule(d.cfg.Seed, s.res.Index), c.end(d.cfg.Seed, s.res.Index)
-	if c.Requests > 0 && c.Times == nil {
+	if c.Requests > 0 && c.Times == nil && c.Users == 0 {
 		s.res.SteadyEnd = s.res.Start + s.end
 	}
 	s.coming = true
@@ -1221,6 +1223,9 @@ func (s *Step) end(seed uint64, index uint32) int64 {
 	if s.Duration > 0 {
 		return int64(s.Warmup) + int64(s.Duration)
 	}
+	if s.Users > 0 {
+		return math.MaxInt64 // its requests count too
+	}
 	// The window ends where the arrival after its last would be.
 	end := int64(math.MaxInt64)
 	look := s.schedule(seed, index)
@@ -1244,7 +1249,7 @@ func FirstWindow(cfg *PredictConfig) (start, end int64, ok bool) {
 		return 0, 0, false
 	}
 	s := &cfg.Steps[0]
-	if s.Duration == 0 && (s.Rate == 0 || s.Times != nil) {
+	if s.Duration == 0 && (s.Users > 0 || s.Times != nil) {
 		return 0, 0, false
 	}
 	return int64(s.Warmup), s.end(cfg.Seed, 0), true
@@ -1268,7 +1273,7 @@ func (d *driver) nextArrival() {
 // arrive begins the session whose time has come.
 func (d *driver) arrive() {
 	s := d.step
-	user, n := uint32(s.drawn), s.number
+	user, n := uint32(s.res.Users)+uint32(s.drawn), s.number
 	s.drawn++
 	at := d.now
 	d.nextArrival()

@@ -153,3 +153,39 @@ func mustRead(t *testing.T, text string) *File {
 	}
 	return f
 }
+
+// Users beside sessions: no number is there twice, and all streams are found.
+func TestParallelOfUsersAndSessions(t *testing.T) {
+	var parts []Population
+	for _, name := range []string{"a", "b", "c", "d"} {
+		parts = append(parts, NewSessions(1, mustRead(t, "{name: "+name+", prompt: {turn: 5, group: {tokens: 9, users: 3}}, output: 5}")))
+	}
+	p, err := NewParallel(parts, []int{0, 40_000, 0, 2}) // 40,000 users: their numbers reach those that a third stream alone would have
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[uint64]bool{}
+	note := func(m Machine, name string) {
+		t.Helper()
+		if x := m.Start(0); x.Workload != name || seen[x.Session] {
+			t.Fatalf("session %d of %s, want a new one of %s", x.Session, x.Workload, name)
+		} else {
+			seen[x.Session] = true
+		}
+	}
+	for _, u := range []uint32{0, 1, 16384, 32768, 39_999} {
+		note(p.User(0, u), "b")
+	}
+	note(p.User(0, 40_000), "d")
+	note(p.User(0, 40_001), "d")
+	for n := range uint64(20) {
+		note(p.Session(0, StreamNumber(0, n)), "a")
+		note(p.Session(0, StreamNumber(1, n)), "c")
+	}
+	if _, err := NewParallel(parts, []int{0, MaxMixedUsers, 0, 1}); err == nil {
+		t.Error("more users are taken than there are numbers for")
+	}
+	if _, err := NewParallel(make([]Population, MaxMixedStreams+2), append(make([]int, MaxMixedStreams+1), 1)); err == nil {
+		t.Error("more streams are taken than there are numbers for")
+	}
+}

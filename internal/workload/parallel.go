@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Parallel is a population of several, each with users or arrivals of its own. What
+// Parallel is a population of several, each with users or arrivals of its own, some with
+// the one beside some with the other. What
 // its parts' users and sessions say is what they would say alone, but for their
 // numbers, which are unique in the run.
 type Parallel struct {
@@ -14,38 +15,65 @@ type Parallel struct {
 	// numbering, and the same of its first session.
 	first, own []uint32
 	session    []uint64
+	// crowds are the parts with users, streams those with arrivals.
+	crowds, streams []int
 }
 
 // streamShift keeps the sessions of streams apart, of which there are at most
-// MaxStreams.
+// MaxStreams. Beside users the streams have the upper half of the numbers of sessions,
+// and the users the lower.
 const (
-	streamShift = 36
-	MaxStreams  = 1 << (stepShift - streamShift)
+	streamShift     = 36
+	MaxStreams      = 1 << (stepShift - streamShift)
+	MaxMixedStreams = MaxStreams / 2
+	MaxMixedUsers   = 1 << (stepShift - 1 - userShift)
 )
 
-// StreamNumber is the number by which a Parallel knows session n of part.
-func StreamNumber(part int, n uint64) uint64 { return uint64(part)<<streamShift | n }
+// StreamNumber is the number by which a Parallel knows session n of a stream: of the
+// parts that have arrivals, counted from 0.
+func StreamNumber(stream int, n uint64) uint64 { return uint64(stream)<<streamShift | n }
 
 // NewParallel returns the population of parts, at most MaxStreams. Users is the number
-// of users of each, nil when they have arrivals.
+// of users of each, 0 for one that has arrivals, nil when all have: of both there are at
+// most MaxMixedStreams and MaxMixedUsers.
 func NewParallel(parts []Population, users []int) (*Parallel, error) {
 	if len(parts) == 0 || len(parts) > MaxStreams || users != nil && len(users) != len(parts) {
 		return nil, fmt.Errorf("put workloads side by side: want 1 to %d, each with its users or none, got %d with %d", MaxStreams, len(parts), len(users))
 	}
 	p := &Parallel{parts: parts}
-	var inRun, inPart uint32
-	for i, part := range parts {
-		shared := uint64(1) // so many neighbours share a text: none of them are parted
+	all := 0
+	for i := range parts {
+		if users != nil && users[i] > 0 {
+			p.crowds = append(p.crowds, i)
+			all += users[i]
+		} else {
+			p.streams = append(p.streams, i)
+		}
+	}
+	base := uint64(0)
+	if len(p.crowds) > 0 && len(p.streams) > 0 {
+		if len(p.streams) > MaxMixedStreams || all > MaxMixedUsers {
+			return nil, fmt.Errorf("put workloads side by side: want at most %d with a rate beside at most %d users, got %d beside %d", MaxMixedStreams, MaxMixedUsers, len(p.streams), all)
+		}
+		base = 1 << (stepShift - 1)
+	}
+	shared := func(part Population) uint64 { // so many neighbours share a text: none of them are parted
 		if s, ok := part.(*Sessions); ok {
-			shared = max(shared, uint64(s.file.Prompt.Group.Users))
+			return max(1, uint64(s.file.Prompt.Group.Users))
 		}
-		inPart = uint32((uint64(inPart) + shared - 1) / shared * shared)
+		return 1
+	}
+	var inRun, inPart uint32
+	for _, i := range p.crowds {
+		n := shared(parts[i])
+		inPart = uint32((uint64(inPart) + n - 1) / n * n)
 		p.first, p.own = append(p.first, inRun), append(p.own, inPart)
-		p.session = append(p.session, (uint64(i)<<streamShift+shared-1)/shared*shared)
-		if users != nil {
-			inRun += uint32(users[i])
-			inPart += uint32(users[i])
-		}
+		inRun += uint32(users[i])
+		inPart += uint32(users[i])
+	}
+	for j, i := range p.streams {
+		n := shared(parts[i])
+		p.session = append(p.session, (base+uint64(j)<<streamShift+n-1)/n*n)
 	}
 	return p, nil
 }
@@ -56,13 +84,18 @@ func (p *Parallel) User(step, user uint32) Machine {
 	if !found {
 		i--
 	}
-	return p.parts[i].User(step, p.own[i]+user-p.first[i])
+	return p.parts[p.crowds[i]].User(step, p.own[i]+user-p.first[i])
 }
 
-// Session returns the machine of one session.
+// Session returns the machine of one session. Where all parts have users it is one that
+// nobody starts, of any of them.
 func (p *Parallel) Session(step uint32, n uint64) Machine {
-	i := int(n >> streamShift % uint64(len(p.parts)))
-	return p.parts[i].Session(step, p.session[i]+n&(1<<streamShift-1))
+	i := n >> streamShift
+	if len(p.streams) == 0 {
+		return p.parts[i%uint64(len(p.parts))].Session(step, n)
+	}
+	i %= uint64(len(p.streams))
+	return p.parts[p.streams[i]].Session(step, p.session[i]+n&(1<<streamShift-1))
 }
 
 // Needs says what the machines of any may ask for.
