@@ -15,8 +15,9 @@ type RunRow struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Started string `json:"started"` // RFC 3339, UTC
-	// State is as run.json says: running, done, interrupted or failed; or killed, where
-	// run.json says running and nobody writes the run any more.
+	// State is as run.json says: running, done, interrupted or failed; killed, where
+	// run.json says running and nobody writes the run any more; unreadable, where
+	// run.json cannot be read.
 	State     string   `json:"state"`
 	Live      bool     `json:"live"`
 	DurationS *float64 `json:"duration_s"`
@@ -37,6 +38,20 @@ type RunRow struct {
 	OutputPerS *float64          `json:"output_per_s"`
 	GoodputRPS *float64          `json:"goodput_rps"`
 	SLOMet     *bool             `json:"slo_met"`
+	// Problem is what is wrong with the run's files, nil when nothing was noticed.
+	Problem *RowProblem `json:"problem"`
+}
+
+// Unreadable is the state of a run whose run.json cannot be read.
+const Unreadable = "unreadable"
+
+// RowProblem says why a file of a run cannot be read, and what can be done. What the
+// file would have said is not known.
+type RowProblem struct {
+	// File is a path in the run's folder.
+	File string `json:"file"`
+	Text string `json:"text"`
+	Fix  string `json:"fix"`
 }
 
 // RunDoc is all that a panel needs of a run beside its lanes and requests.

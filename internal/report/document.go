@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"plimsoll/internal/conduct"
@@ -21,25 +20,10 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// RunRow returns the line of a run in a list of runs.
-func RunRow(r *run.Run) detail.RunRow {
-	summary, _ := r.Summary() // a run without one has a row too
-	return rowOf(r, summary, savedScenario(r))
-}
-
-// savedScenario reads the scenario of a run, nil when it cannot be. Where it names a
-// variable the name stays: what that holds now is not what it held then, and may be a
-// key.
-func savedScenario(r *run.Run) *scenario.Scenario {
-	text, err := r.Scenario()
-	if err != nil {
-		return nil
-	}
-	s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: func(name string) (string, bool) { return "${" + name + "}", true }})
-	if err != nil {
-		return nil
-	}
-	return s
+// savedScenario reads the scenario of a run. Where it names a variable the name stays:
+// what that holds now is not what it held then, and may be a key.
+func savedScenario(text []byte) (*scenario.Scenario, error) {
+	return scenario.Read(scenario.Source{Name: scenarioFile, Data: text, Getenv: func(name string) (string, bool) { return "${" + name + "}", true }})
 }
 
 // workloadNames are the workloads of a scenario in their order, which is that of
@@ -58,83 +42,16 @@ func workloadNames(s *scenario.Scenario) []string {
 	return names
 }
 
-func rowOf(r *run.Run, summary *stats.Summary, s *scenario.Scenario) detail.RunRow {
-	info := r.Info()
-	row := detail.RunRow{
-		ID: filepath.Base(r.Dir()), Name: info.Name, Started: info.Start.UTC().Format(time.RFC3339Nano), State: string(info.State),
-		Workloads: workloadNames(s), Tags: map[string]string{},
-	}
-	for k, v := range info.Tags {
-		if len(k) <= maxRowName && len(v) <= maxRowName {
-			row.Tags[k] = v
-		}
-	}
-	if s != nil {
-		row.Model, row.Target, row.Load = s.Target.Model, strings.Join(s.Target.URL, ", "), DescribeLoad(&s.Load)
-	}
-	var simulated struct {
-		Twin struct {
-			Text string `json:"text"`
-		} `json:"twin"`
-	}
-	if json.Unmarshal(info.Target, &simulated) == nil && simulated.Twin.Text != "" {
-		row.Target = "simulated: " + simulated.Twin.Text
-	}
-	if info.End != nil {
-		d := info.End.Sub(info.Start).Seconds()
-		row.DurationS = &d
-	}
-	if v := string(info.Verdict); v != "" {
-		row.Verdict = &v
-	}
-	if summary != nil {
-		figuresOf(&row, summary)
-	}
-	n, _ := r.Remarks() // most runs have none
-	row.Name, row.Note = Cut(cmp.Or(n.Name, row.Name), maxRowName), n.Note
-	for k, v := range n.Tags {
-		if v == nil {
-			delete(row.Tags, k)
-		} else {
-			row.Tags[k] = *v
-		}
-	}
-	return row
-}
-
-// figuresOf fills in what a summary says.
-func figuresOf(row *detail.RunRow, s *stats.Summary) {
-	verdict := string(s.Run.Verdict)
-	row.Verdict, row.DurationS = &verdict, s.Run.DurationS
-	q := &s.Requests
-	row.Requests, row.Errors = &q.Scheduled, &q.Error
-	if q.Scheduled > 0 {
-		share := float64(q.Error) / float64(q.Scheduled)
-		row.ErrorShare = &share
-	}
-	p95 := func(d *stats.Dist) *float64 {
-		if d == nil {
-			return nil
-		}
-		return d.P95
-	}
-	row.TTFTP95, row.TPOTP95, row.E2EP95 = p95(s.Latency.TTFT), p95(s.Latency.TPOT), p95(s.Latency.E2E)
-	row.OutputPerS = s.Tokens.OutputPerS
-	if s.SLO != nil {
-		row.GoodputRPS, row.SLOMet = s.SLO.GoodputRPS, &s.SLO.Met
-	}
-}
-
 // Document returns all that a panel needs of a run on disk beside its lanes and
 // requests, which are in s.
 func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	info := r.Info()
-	saved := savedScenario(r)
-	summary, sumErr := r.Summary()
 	text, _ := r.Scenario() // a run without one can be looked at
+	saved, _ := savedScenario(text)
+	summary, sumErr := r.Summary()
 	from, to := s.Span()
 	out := detail.RunDoc{
-		Run: rowOf(r, summary, saved), Summary: summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
+		Run: RunRow(filepath.Base(r.Dir()), folder(r.Dir())), Summary: summary, Span: detail.Span{From: detail.ToMs(from), To: detail.ToMs(to)},
 		Phases: []detail.Phase{}, SLO: []detail.SLO{}, Workloads: workloadsOf(workloadNames(saved), s.Workloads()), Marks: []detail.Mark{},
 		Missing: MissingLanes(s.Series(), &info), Scenario: string(text),
 	}

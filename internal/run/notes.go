@@ -29,11 +29,20 @@ func (r *Run) Remarks() (Remarks, error) {
 	if err != nil {
 		return n, fmt.Errorf("read notes of run: %w", err)
 	}
-	if err := json.Unmarshal(b, &n); err != nil {
+	if n, err = ParseRemarks(b); err != nil {
 		return Remarks{}, fmt.Errorf("read notes of run: decode %s: %w", filepath.Join(r.dir, notesFile), err)
 	}
+	return n, nil
+}
+
+// ParseRemarks reads the content of notes.json.
+func ParseRemarks(b []byte) (Remarks, error) {
+	var n Remarks
+	if err := json.Unmarshal(b, &n); err != nil {
+		return Remarks{}, err
+	}
 	if n.Schema != NotesSchemaName {
-		return Remarks{}, fmt.Errorf("read notes of run: %s: schema is %q, want %q", filepath.Join(r.dir, notesFile), n.Schema, NotesSchemaName)
+		return Remarks{}, fmt.Errorf("its schema is %q, want %q", n.Schema, NotesSchemaName)
 	}
 	return n, nil
 }

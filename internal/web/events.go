@@ -29,7 +29,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err := checkID(id); err != nil {
 			return err
 		}
-		if s.stamp(id) == "" {
+		if _, is := s.stamp(id); !is {
 			return noRun(id)
 		}
 	}

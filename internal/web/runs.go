@@ -2,6 +2,8 @@ package web
 
 import (
 	"cmp"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/detail"
@@ -47,10 +51,23 @@ func (s *Server) openRun(id string) (*run.Run, error) {
 		return nil, err
 	}
 	r, err := run.Open(filepath.Join(s.cfg.Root, id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, noRun(id)
+	if err != nil {
+		return nil, s.unreadable(id, err)
 	}
-	return r, err
+	return r, nil
+}
+
+// unreadable is why a run could not be opened: its row says more of it than the error.
+func (s *Server) unreadable(id string, err error) error {
+	row := s.row(id)
+	if row == nil {
+		return noRun(id)
+	}
+	p := &Problem{Status: http.StatusInternalServerError, Text: fmt.Sprintf("run %s cannot be opened: %v", id, err), Fix: "put back what is damaged from a copy of the run, or delete the run"}
+	if row.State == detail.Unreadable && row.Problem != nil {
+		p.Field, p.Text, p.Fix = row.Problem.File, fmt.Sprintf("run %s cannot be opened: %s: %s", id, row.Problem.File, row.Problem.Text), row.Problem.Fix
+	}
+	return p
 }
 
 func noRun(id string) *Problem {
@@ -84,18 +101,18 @@ func (s *Server) plain(id string) error {
 		for _, e := range entries {
 			name := dir + "/" + e.Name()
 			if n++; n > maxEntries {
-				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has more than %d files", id, maxEntries)}
+				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has more than %d files", id, maxEntries), Fix: "take out what is not of the run"}
 			}
 			switch {
 			case e.IsDir():
 				if depth == 3 {
-					return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has folders too deep in it: %s", id, name)}
+					return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s has folders too deep in it: %s", id, name), Fix: "take out what is not of the run"}
 				}
 				if err := walk(name, depth+1); err != nil {
 					return err
 				}
 			case !e.Type().IsRegular():
-				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s is not opened: %s is a link or no file", id, name)}
+				return &Problem{Status: http.StatusForbidden, Text: fmt.Sprintf("run %s is not opened: %s is a link or no file", id, strings.TrimPrefix(name, id+"/")), Fix: "put a file or a folder in its place, or delete the run"}
 			}
 		}
 		return nil
@@ -105,34 +122,57 @@ func (s *Server) plain(id string) error {
 
 // rowCache keeps the rows of runs until their files change.
 type rowCache struct {
-	mu   sync.Mutex
+	// listing lets one list be made at a time: the others find the rows that it read.
+	listing sync.Mutex
+
+	mu   sync.Mutex // guards what follows; taken inside of listing
 	rows map[string]cachedRow
 }
 
 type cachedRow struct {
-	stamp string
+	stamp stamp
 	row   detail.RunRow
 }
 
-// stamp tells versions of a run's small files apart; "" when it is no run.
-func (s *Server) stamp(id string) string {
-	var b strings.Builder
-	for _, name := range []string{"run.json", "summary.json", notesFile, "scenario.yaml", "probe.json"} {
-		fi, err := s.root.Lstat(id + "/" + name)
-		if err != nil {
-			if name == "run.json" {
-				return ""
-			}
-			b.WriteString("-;")
-			continue
-		}
-		fmt.Fprintf(&b, "%d.%d;", fi.ModTime().UnixNano(), fi.Size())
-	}
-	return b.String()
+// rowFiles are the files that a row, or the document of a run, depends on.
+var rowFiles = append(report.RowFiles(), "probe.json")
+
+const maxRowFiles = 5
+
+// stamp tells versions of a run's small files apart.
+type stamp [maxRowFiles]struct {
+	changed, size int64
+	mode          fs.FileMode
 }
 
+// stamp looks at a run's small files. It is a run when there is its run.json, or what
+// only a run has.
+func (s *Server) stamp(id string) (of stamp, is bool) {
+	// What is found here is only compared, so it does not matter where a link leads to.
+	dir := filepath.Join(s.cfg.Root, id) + string(filepath.Separator)
+	for i, name := range rowFiles {
+		fi, err := os.Lstat(dir + name)
+		if err != nil {
+			continue
+		}
+		of[i].changed, of[i].size, of[i].mode = fi.ModTime().UnixNano(), fi.Size(), fi.Mode()
+		is = is || name == "run.json" || name == "summary.json"
+	}
+	if !is {
+		// One that begins has the folder for its requests a moment before its run.json.
+		fi, err := os.Lstat(dir + "requests")
+		is = err == nil && fi.IsDir() && time.Since(fi.ModTime()) > beginTime
+	}
+	return of, is
+}
+
+// beginTime is how long it may take until a run that begins has its run.json.
+const beginTime = 5 * time.Second
+
 // runRows are all runs, newest first.
-func (s *Server) runRows() ([]detail.RunRow, error) {
+func (s *Server) runRows(ctx context.Context) ([]detail.RunRow, error) {
+	s.rows.listing.Lock()
+	defer s.rows.listing.Unlock()
 	d, err := s.root.Open(".")
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
@@ -150,19 +190,22 @@ func (s *Server) runRows() ([]detail.RunRow, error) {
 	}
 	rows := make([]*detail.RunRow, len(ids))
 	var wg sync.WaitGroup
-	next := make(chan int)
+	var next atomic.Int64
 	for range min(runtime.GOMAXPROCS(0), 8) {
 		wg.Go(func() {
-			for i := range next {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(ids) {
+					return
+				}
 				rows[i] = s.row(ids[i])
 			}
 		})
 	}
-	for i := range ids {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err // what was read is kept
+	}
 	s.rows.keep(ids)
 	out := make([]detail.RunRow, 0, len(rows))
 	for _, r := range rows {
@@ -192,21 +235,22 @@ func (c *rowCache) keep(ids []string) {
 	c.rows = kept
 }
 
-// row is one run, nil when it is none or cannot be read.
+// row is one run, nil when it is none. One that cannot be read is one, too.
 func (s *Server) row(id string) *detail.RunRow {
-	stamp := s.stamp(id)
-	if stamp == "" {
+	of, is := s.stamp(id)
+	if !is {
 		return nil
 	}
 	s.rows.mu.Lock()
 	c, ok := s.rows.rows[id]
 	s.rows.mu.Unlock()
-	if !ok || c.stamp != stamp {
-		r, err := s.openRun(id)
-		if err != nil {
-			return nil
+	if !ok || c.stamp != of {
+		c = cachedRow{stamp: of, row: report.RunRow(id, s.opener(id))}
+		if c.row.Started == "" {
+			if fi, err := s.root.Lstat(id); err == nil {
+				c.row.Started = fi.ModTime().UTC().Format(time.RFC3339Nano)
+			}
 		}
-		c = cachedRow{stamp: stamp, row: report.RunRow(r)}
 		s.rows.mu.Lock()
 		if s.rows.rows == nil {
 			s.rows.rows = map[string]cachedRow{}
@@ -226,12 +270,39 @@ func (s *Server) row(id string) *detail.RunRow {
 	return &out
 }
 
+// opener opens files of a run's folder, and nothing that lies elsewhere.
+func (s *Server) opener(id string) report.Opener {
+	return func(name string) (io.ReadCloser, error) {
+		path := id + "/" + name
+		fi, err := s.root.Lstat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !fi.Mode().IsRegular() {
+			return nil, report.ErrNoFile
+		}
+		// It may be something else by now: nobody waits for a pipe.
+		f, err := s.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		if fi, err = f.Stat(); err == nil && !fi.Mode().IsRegular() {
+			err = report.ErrNoFile
+		}
+		if err != nil {
+			_ = f.Close() // read only: nothing can be lost
+			return nil, err
+		}
+		return f, nil
+	}
+}
+
 // stateKilled is said of a run that by its run.json is under way, but that nobody writes.
 const stateKilled = "killed"
 
 // state is what a run's run.json says of how far it is, or that its process was killed.
 func (s *Server) state(id, said string) string {
-	if said == string(run.Running) && !s.fresh(id) {
+	if said == string(run.Running) && !s.fresh(id, "run.json", "requests", "telemetry") {
 		return stateKilled
 	}
 	return said
@@ -242,8 +313,8 @@ type runList struct {
 	Runs []detail.RunRow `json:"runs"`
 }
 
-func (s *Server) listRuns(w http.ResponseWriter, _ *http.Request) error {
-	rows, err := s.runRows()
+func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
+	rows, err := s.runRows(r.Context())
 	if err != nil {
 		return err
 	}
@@ -349,7 +420,7 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if s.stamp(id) == "" {
+	if _, is := s.stamp(id); !is {
 		return noRun(id)
 	}
 	if fi, err := s.root.Lstat(id); err != nil || !fi.IsDir() {
@@ -366,13 +437,49 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 	if s.written(id) {
 		return &Problem{Status: http.StatusConflict, Text: "another process seems to be carrying out the run", Fix: fmt.Sprintf("stop it; of one that was killed, wait %v", killedTime)}
 	}
-	s.stores.forget(id)
-	// RemoveAll follows no link, neither out of the folder nor within.
-	if err := s.root.RemoveAll(id); err != nil {
+	if err := s.remove(id); err != nil {
 		return fmt.Errorf("delete run %s: %w", id, err)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// deletedDir is where runs go that are being deleted, so that nobody ever sees half of
+// one.
+const deletedDir = ".deleted"
+
+// remove deletes a run for good.
+func (s *Server) remove(id string) error {
+	gone := deletedDir + "/" + id + "." + rand.Text()
+	for try := 0; ; try++ {
+		if err := s.root.Mkdir(deletedDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		err := s.root.Rename(id, gone)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, err := s.root.Lstat(id); err != nil || try == 3 {
+			return noRun(id) // somebody was quicker
+		} // another server has swept the folder meanwhile
+	}
+	s.stores.forget(id)
+	// RemoveAll follows no link, neither out of the folder nor within. What cannot be
+	// removed is in nobody's way, and is tried again.
+	if err := s.root.RemoveAll(gone); err != nil {
+		return fmt.Errorf("it is out of the list, but some of its files cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// sweep removes what is left of runs that were being deleted when a server was ended.
+func (s *Server) sweep() {
+	if fi, err := s.root.Lstat(deletedDir); err == nil && fi.IsDir() {
+		_ = s.root.RemoveAll(deletedDir) // it is tried again
+	}
 }
 
 // killedTime is how long a run must not have been written, which by its run.json is not
@@ -380,15 +487,21 @@ func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 // seconds.
 const killedTime = time.Minute
 
-// written says whether a run that is not at its end was written lately.
+// written says whether another process seems to write a run.
 func (s *Server) written(id string) bool {
-	saved, err := s.openRun(id)
-	return err == nil && saved.Info().State == run.Running && s.fresh(id)
+	row := s.row(id)
+	if row == nil {
+		return false
+	}
+	if row.State == detail.Unreadable { // its run.json may be of no process
+		return s.fresh(id, "requests", "telemetry")
+	}
+	return row.State == string(run.Running)
 }
 
-// fresh says whether anything of a run was written lately.
-func (s *Server) fresh(id string) bool {
-	for _, name := range []string{"run.json", "requests", "telemetry"} {
+// fresh says whether any of some files and folders of a run was written lately.
+func (s *Server) fresh(id string, names ...string) bool {
+	for _, name := range names {
 		if fi, err := s.root.Lstat(id + "/" + name); err == nil && time.Since(fi.ModTime()) < killedTime {
 			return true
 		}

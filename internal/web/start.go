@@ -171,7 +171,7 @@ func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) error {
 	}
 	watch := s.watchOf(id)
 	if watch == nil {
-		if s.stamp(id) == "" {
+		if _, is := s.stamp(id); !is {
 			return noRun(id)
 		}
 		return &Problem{Status: http.StatusConflict, Text: "the run is not under way in this process"}

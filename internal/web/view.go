@@ -25,9 +25,28 @@ type storeCache struct {
 	list []*opened // the one used last is the last
 }
 
+// seen tells versions of an opened run apart.
+type seen struct {
+	small stamp
+	// requests and timeline are when they were changed: a run of another process goes on.
+	requests, timeline int64
+}
+
+func (s *Server) seen(id string) (v seen, is bool) {
+	v.small, is = s.stamp(id)
+	if fi, err := s.root.Lstat(id + "/requests"); err == nil {
+		v.requests = fi.ModTime().UnixNano()
+	}
+	if fi, err := s.root.Lstat(id + "/timeline.parquet"); err == nil {
+		v.timeline = fi.ModTime().UnixNano()
+	}
+	return v, is
+}
+
 // opened is a run on disk that is looked at.
 type opened struct {
-	id, stamp string
+	id   string
+	seen seen
 
 	// Guarded by the cache: the requests that it holds, 0 until it is open, who uses it,
 	// and whether it is to be closed when nobody does.
@@ -58,14 +77,11 @@ func (s *Server) open(w http.ResponseWriter, id string) (*opened, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	stamp := s.stamp(id)
-	if stamp == "" {
+	now, is := s.seen(id)
+	if !is {
 		return nil, noRun(id)
 	}
-	if fi, err := s.root.Lstat(id + "/requests"); err == nil {
-		stamp += fi.ModTime().String() // a run of another process goes on
-	}
-	o := s.stores.use(id, stamp)
+	o := s.stores.use(id, now)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(openTime)) // fails in tests
 	o.once.Do(func() { o.err = s.fill(o) })
 	if o.err != nil {
@@ -90,13 +106,13 @@ func (s *Server) fill(o *opened) error {
 	return err
 }
 
-// use returns the entry of a run, a new one when there is none of that stamp.
-func (c *storeCache) use(id, stamp string) *opened {
+// use returns the entry of a run, a new one when there is none of that version.
+func (c *storeCache) use(id string, now seen) *opened {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := &opened{id: id, stamp: stamp}
+	o := &opened{id: id, seen: now}
 	if i := slices.IndexFunc(c.list, func(x *opened) bool { return x.id == id }); i >= 0 {
-		if c.list[i].stamp == stamp {
+		if c.list[i].seen == now {
 			o = c.list[i]
 		} else {
 			c.close(c.list[i])

@@ -91,6 +91,9 @@ func New(cfg Config) (*Server, error) {
 		front:  report.Front{Script: files["report.js"], Style: files["report.css"]},
 		limits: usual, streams: make(chan struct{}, usual.streams),
 	}
+	if !cfg.ReadOnly {
+		s.sweep()
+	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	for _, r := range s.routes() {
 		s.mux.Handle(r.method+" "+r.path, s.handler(&r))

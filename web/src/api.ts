@@ -15,6 +15,8 @@ export interface RunRow {
   tags: Record<string, string>; note: string
   requests: N; errors: N; error_share: N; ttft_p95_ms: N; tpot_p95_ms: N; e2e_p95_ms: N
   output_per_s: N; goodput_rps: N; slo_met: boolean | null
+  /** What is wrong with the files of the run; its state is unreadable where that is run.json. */
+  problem?: { file: string; text: string; fix: string } | null
 }
 export type Verdict = 'valid' | 'client-bound' | 'invalid'
 

@@ -13,6 +13,11 @@ describe('findRuns', () => {
     expect(findRuns(runs, 'LEGAL').map(r => r.id)).toEqual(['c'])
     expect(findRuns(runs, 'nowhere')).toEqual([])
   })
+  it('finds runs that cannot be read, and by what is wrong', () => {
+    const bad = [...runs, run({ id: 'd', state: 'unreadable', problem: { file: 'run.json', text: 'it is empty', fix: 'x' } })]
+    expect(findRuns(bad, 'unreadable').map(r => r.id)).toEqual(['d'])
+    expect(findRuns(bad, 'run.json empty').map(r => r.id)).toEqual(['d'])
+  })
 })
 
 describe('tags', () => {

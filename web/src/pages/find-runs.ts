@@ -2,11 +2,11 @@
 
 import type { RunRow } from '../api'
 
-/** The runs in which every word of the search stands somewhere: name, id, model, target, load, workloads, tags, note, verdict, state. Live ones first. */
+/** The runs in which every word of the search stands somewhere: name, id, model, target, load, workloads, tags, note, verdict, state, problem. Live ones first. */
 export function findRuns(runs: readonly RunRow[], search: string): RunRow[] {
   const words = search.toLowerCase().split(/\s+/).filter(w => w !== '')
   const text = (r: RunRow) => [
-    r.name, r.id, r.model, r.target, r.load, r.note, r.verdict ?? '', r.state, ...r.workloads, ...Object.entries(r.tags).map(([k, v]) => `${k}=${v}`),
+    r.name, r.id, r.model, r.target, r.load, r.note, r.verdict ?? '', r.state, r.problem?.file ?? '', r.problem?.text ?? '', ...r.workloads, ...Object.entries(r.tags).map(([k, v]) => `${k}=${v}`),
   ].join('\n').toLowerCase()
   const found = runs.filter(r => { const all = text(r); return words.every(w => all.includes(w)) })
   return [...found.filter(r => r.live), ...found.filter(r => !r.live)]

@@ -16,13 +16,13 @@ import './runs.css'
 const t = words(
   {
     title: 'Runs', search: 'Search runs', hint: 'name, model, tag, note', focus: 'search the runs', none: 'No run yet. This one needs no server and no keys:', nothing: 'No run has all of these words.', choose: 'Choose {name} for comparing', compare: 'Compare {n}', two: 'Choose two or more to compare',
-    run: 'Run', verdict: 'Verdict', requests: 'Requests', failures: 'Failures', output: 'Output/s', goodput: 'Goodput', slo: 'SLO', started: 'Started', met: 'met', missed: 'missed', valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', failed: 'failed', done: 'done', live: 'live', stop: 'Stop', stopping: 'Stopping', edit: 'Edit', name: 'Name', note: 'Note', tags: 'Tags, as gpu=h100 build=v1', save: 'Save', cancel: 'Cancel',
-    remove: 'Delete', really: 'Delete this run and all of its data for good', badTags: 'A tag is a name, an equals sign and a value', start: 'Start a run', of: '{n} of {all}', tag: 'Search for {tag}', goCompare: 'compare the chosen runs',
+    run: 'Run', verdict: 'Verdict', requests: 'Requests', failures: 'Failures', output: 'Output/s', goodput: 'Goodput', slo: 'SLO', started: 'Started', met: 'met', missed: 'missed', valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', unreadable: 'unreadable', failed: 'failed', done: 'done', live: 'live', stop: 'Stop', stopping: 'Stopping', edit: 'Edit', name: 'Name', note: 'Note', tags: 'Tags, as gpu=h100 build=v1', save: 'Save', cancel: 'Cancel',
+    remove: 'Delete', really: 'Delete this run and all of its data for good', whatWrong: '{file}: {text}. What to do: {fix}', badTags: 'A tag is a name, an equals sign and a value', start: 'Start a run', of: '{n} of {all}', tag: 'Search for {tag}', goCompare: 'compare the chosen runs',
   },
   {
     title: '运行', search: '搜索运行', hint: '名称、模型、标签、备注', focus: '搜索运行', none: '还没有运行。以下命令无需服务器和密钥：', nothing: '没有运行包含所有这些词。', choose: '选择 {name} 进行对比', compare: '对比 {n} 个', two: '选择两个或更多进行对比',
-    run: '运行', verdict: '结论', requests: '请求', failures: '失败', output: '输出/s', goodput: '有效吞吐', slo: 'SLO', started: '开始时间', met: '达标', missed: '未达标', valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', failed: '失败', done: '已完成', live: '实时', stop: '停止', stopping: '正在停止', edit: '编辑', name: '名称', note: '备注', tags: '标签，例如 gpu=h100 build=v1', save: '保存', cancel: '取消',
-    remove: '删除', really: '永久删除此运行及其所有数据', badTags: '标签由名称、等号和值组成', start: '开始运行', of: '{all} 个中的 {n} 个', tag: '搜索 {tag}', goCompare: '对比所选运行',
+    run: '运行', verdict: '结论', requests: '请求', failures: '失败', output: '输出/s', goodput: '有效吞吐', slo: 'SLO', started: '开始时间', met: '达标', missed: '未达标', valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', unreadable: '无法读取', failed: '失败', done: '已完成', live: '实时', stop: '停止', stopping: '正在停止', edit: '编辑', name: '名称', note: '备注', tags: '标签，例如 gpu=h100 build=v1', save: '保存', cancel: '取消',
+    remove: '删除', really: '永久删除此运行及其所有数据', whatWrong: '{file}：{text}。处理办法：{fix}', badTags: '标签由名称、等号和值组成', start: '开始运行', of: '{all} 个中的 {n} 个', tag: '搜索 {tag}', goCompare: '对比所选运行',
   },
 )
 
@@ -43,7 +43,7 @@ export default function Runs({ query }: PageProps) {
   }, [live])
   const all = runs.value ?? []
   const shown = findRuns(all, search)
-  const picked = all.filter(r => chosen.has(r.id) && !r.live)
+  const picked = all.filter(r => chosen.has(r.id) && !r.live && readable(r))
   const compare = () => { if (picked.length > 1) go(`/compare?runs=${picked.map(r => encodeURIComponent(r.id)).join(',')}`) }
   useKeys([
     { keys: '/', text: () => t('focus'), run: () => field.current?.focus() },
@@ -83,12 +83,13 @@ export default function Runs({ query }: PageProps) {
                   {shown.map(r => (
                     <Fragment key={r.id}>
                       <tr class={r.live ? 'rn-live' : ''} aria-selected={chosen.has(r.id)}>
-                        <td>{!r.live && <input type="checkbox" aria-label={t('choose', { name: r.name || r.id })} checked={chosen.has(r.id)} onChange={() => { const next = new Set(chosen); if (!next.delete(r.id)) next.add(r.id); setChosen(next) }} />}</td>
+                        <td>{!r.live && readable(r) && <input type="checkbox" aria-label={t('choose', { name: r.name || r.id })} checked={chosen.has(r.id)} onChange={() => { const next = new Set(chosen); if (!next.delete(r.id)) next.add(r.id); setChosen(next) }} />}</td>
                         <td>
                           <div class="rn-name">
                             <a href={`/runs/${encodeURIComponent(r.id)}`} title={r.id}>{r.name || r.id}</a>
                             <span class="rn-note rn-what" title={r.load}>{[r.load, r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
                             {r.note && <span class="rn-note">{r.note}</span>}
+                            {r.problem && <span class="rn-note is-note rn-problem">{t('whatWrong', r.problem)}</span>}
                             {Object.keys(r.tags).length > 0 && (
                               <span class="rn-tags">{Object.entries(r.tags).map(([k, v]) => <button key={k} type="button" class="tag" title={t('tag', { tag: `${k}=${v}` })} onClick={() => setQuery({ q: `${k}=${v}` })}>{k}={v}</button>)}</span>
                             )}
@@ -119,12 +120,15 @@ export default function Runs({ query }: PageProps) {
   )
 }
 
+/** Whether the run can be opened, as far as the list knows. */
+const readable = (r: RunRow): boolean => r.state !== 'unreadable'
+
 /** The verdict as a word; the colour only repeats it. */
 function Verdict({ r }: { r: RunRow }) {
   if (r.live) return <span class="rn-verdict"><span class="live-dot" aria-hidden="true" />{t('live')}</span>
-  const word = (w: string): string => (w === 'valid' || w === 'client-bound' || w === 'invalid' || w === 'interrupted' || w === 'killed' || w === 'failed' || w === 'done' ? t(w) : w)
-  const bad = r.verdict === 'invalid' || r.state === 'failed'
-  const cut = r.state === 'interrupted' || r.state === 'killed' || r.state === 'failed'
+  const word = (w: string): string => (w === 'valid' || w === 'client-bound' || w === 'invalid' || w === 'interrupted' || w === 'killed' || w === 'unreadable' || w === 'failed' || w === 'done' ? t(w) : w)
+  const bad = r.verdict === 'invalid' || r.state === 'failed' || !readable(r)
+  const cut = r.state === 'interrupted' || r.state === 'killed' || r.state === 'failed' || !readable(r)
   return (
     <span class={'rn-verdict ' + (bad ? 'is-fail' : r.verdict === 'client-bound' || cut ? 'is-note' : '')}>
       {word(r.verdict ?? r.state)}{r.verdict !== null && cut && <span class="small">· {word(r.state)}</span>}
@@ -141,7 +145,7 @@ function Edit({ r, done }: { r: RunRow; done: () => void }) {
   const read = readTags(tags)
   const save = (e: Event) => {
     e.preventDefault()
-    if (read === null) return
+    if (read === null || !readable(r)) return
     const change = tagChange(r.tags, read)
     api.patchRun(r.id, { ...(name !== r.name && { name }), ...(note !== r.note && { note }), ...(Object.keys(change).length > 0 && { tags: change }) }).then(done, (x: unknown) => setError(x as Error))
   }
@@ -151,11 +155,11 @@ function Edit({ r, done }: { r: RunRow; done: () => void }) {
   }
   return (
     <form class="rn-edit" onSubmit={save} onKeyDown={e => { if (e.key === 'Escape') { e.stopPropagation(); done() } }}>
-      <label class="stack">{t('name')}<input class="field" value={name} maxLength={200} onInput={e => setName(e.currentTarget.value)} /></label>
+      {readable(r) && <><label class="stack">{t('name')}<input class="field" value={name} maxLength={200} onInput={e => setName(e.currentTarget.value)} /></label>
       <label class="stack">{t('note')}<input class="field" value={note} maxLength={2000} autoFocus onInput={e => setNote(e.currentTarget.value)} /></label>
-      <label class="stack">{t('tags')}<input class="field" value={tags} aria-invalid={read === null} onInput={e => setTags(e.currentTarget.value)} />{read === null && <span class="is-fail">{t('badTags')}</span>}</label>
+      <label class="stack">{t('tags')}<input class="field" value={tags} aria-invalid={read === null} onInput={e => setTags(e.currentTarget.value)} />{read === null && <span class="is-fail">{t('badTags')}</span>}</label></>}
       <span class="row tight">
-        <button class="button primary" type="submit" disabled={read === null}>{t('save')}</button>
+        {readable(r) && <button class="button primary" type="submit" disabled={read === null}>{t('save')}</button>}
         <button class="button" type="button" onClick={done}>{t('cancel')}</button>
         <button class="button" type="button" onClick={remove}>{sure ? t('really') : t('remove')}</button>
       </span>
