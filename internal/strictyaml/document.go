@@ -183,6 +183,7 @@ func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) 
 	if err := guarded(file, func() { tokens = lexer.Tokenize(text) }); err != nil {
 		return nil, nil, err
 	}
+	tokens = mend(text, tokens)
 	if err := checkTokens(file, tokens); err != nil {
 		return nil, nil, err
 	}
@@ -204,6 +205,9 @@ func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) 
 			message = strings.ToValidUTF8(message[:200], "") + "…"
 		}
 		e.Problem += ": " + message
+		if strings.HasSuffix(message, "must be specified") {
+			e.Problem += "; close it, or put a value with [ ] { } or , in it in quotes"
+		}
 		if tk := detail.GetToken(); tk != nil && tk.Position != nil {
 			e.Line, e.Col = max(1, tk.Position.Line), max(1, tk.Position.Column)
 		}
