@@ -58,14 +58,24 @@ func follow(t *testing.T, panel string) int {
 // One reader of the event stream costs the load generator at most 3 % of what a token costs it,
 // and so of the tokens it can take in a second; without a reader it costs no more. What is compared
 // is the processor time of whole processes for each token. They run at the same time against one
-// server, so that whatever else the machine does slows each of them as much.
+// server, so that whatever else the machine does slows each of them as much. What counts is the
+// median over the rounds: it is looked at after five and, while it is too high, after each
+// further one up to fifteen. Where a round errs by 3 %, watching that costs 1 % fails then in
+// less than 1 of 100 cases, and watching that costs 6 % passes in 5.
 func TestWatchingCostsLittle(t *testing.T) {
 	slow(t)
-	const rounds = 9
+	const least, most, want = 5, 15, 1.03
 	url := twin(t, "--step", "10ms")
 	kinds := []string{"alone", "unread", "read"}
 	ratios := map[string][]float64{}
-	for i := range rounds {
+	median := func(kind string) float64 {
+		list := slices.Sorted(slices.Values(ratios[kind]))
+		return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
+	}
+	for i := range most {
+		if i >= least && median("unread") <= want && median("read") <= want {
+			break
+		}
 		running := map[string]*process.Process{}
 		dirs := map[string]string{}
 		for j := range kinds { // each is started first, second and last as often
@@ -111,13 +121,9 @@ func TestWatchingCostsLittle(t *testing.T) {
 		t.Logf("processor time for a token: %.2f us alone, %.2f us watched, %.2f us read by one", cost["alone"]/1e3, cost["unread"]/1e3, cost["read"]/1e3)
 	}
 	for _, kind := range kinds[1:] {
-		list := ratios[kind]
-		slices.Sort(list)
-		// Of nine pairs the third is below the true median in 91 of 100 cases.
-		median, least := list[rounds/2], list[2]
-		t.Logf("%s: %.3f times what it costs alone, at least %.3f", kind, median, least)
-		if least > 1.03 {
-			t.Errorf("%s it costs %.3f times what it costs alone (at least %.3f), want at most 1.03", kind, median, least)
+		t.Logf("%s: %.3f times what it costs alone, in the median of %.3f", kind, median(kind), ratios[kind])
+		if median(kind) > want {
+			t.Errorf("%s it costs %.3f times what it costs alone, in the median of %d rounds, want at most %.2f", kind, median(kind), len(ratios[kind]), want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestRunServes(t *testing.T) {
 	url, stop := serve("chat")
 	defer stop()
 	// Whatever the machine does, the run misses this limit.
-	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "2s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "4s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
 	panel := c.until(`panel at (http://127\.0\.0\.1:\d+/)`)
 	runs := func() (out struct {
 		Runs []struct {
@@ -181,7 +181,7 @@ func TestDemoShowsItself(t *testing.T) {
 			c.until(`(stays) at http`)
 			c.interrupts <- os.Interrupt
 		}
-		if code := c.end(); code != exitDone && code != exitInvalid {
+		if code := c.end(); code != exitDone && code != exitInvalid && code != exitMissed { // 3 and 4: a busy machine
 			t.Errorf("exit code %d\n%s", code, c.err.String())
 		}
 		browse := person && len(args) == 0

@@ -227,6 +227,8 @@ func TestDatasetsAreSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		check(t, e.bodies, res)
 	}
 	texts := func(b map[string]any) (out []string) {
@@ -299,6 +301,8 @@ func TestTraceWithImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		images := map[int]int{}
+		e.mu.Lock()
+		defer e.mu.Unlock()
 		for _, b := range e.bodies {
 			n := 0
 			parts, _ := b["messages"].([]any)[0].(map[string]any)["content"].([]any)

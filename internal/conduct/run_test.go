@@ -266,6 +266,8 @@ func TestResetPrefixCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if d := cmp.Diff([]string{"POST /reset_prefix_cache", "POST /v1/chat/completions"}, seen); d != "" {
 		t.Errorf("requests (-want +got):\n%s", d)
 	}

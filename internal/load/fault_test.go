@@ -337,12 +337,7 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 // An endpoint that is down is refused connections, and the guard stops the run
 // long before the time is over.
 func TestEndpointThatIsDown(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := play.Nobody(t)
 	g := newSocketRig(t, answering(time.Millisecond))
 	g.cfg.URLs = []string{"http://" + addr + "/v1/chat/completions"}
 	g.cfg.MaxErrorShare = 0.5

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -171,7 +172,9 @@ func TestSearchAtAURL(t *testing.T) {
 	if r := g.only(); r.Error != record.HTTPStatusError || r.Start != record.Unset || !strings.Contains(r.Message, "retrieval: HTTP 500: no index") || len(g.server.Requests()) != 0 {
 		t.Errorf("a request whose search failed is %v %v %q, sent %d times", r.Status, r.Error, r.Message, len(g.server.Requests()))
 	}
-	g, _ = f("given up", "/search", slow, workload.Action{CancelAt: int64(10 * time.Millisecond)})
+	never, release := context.WithCancel(t.Context())
+	defer release()
+	g, _ = f("given up", "/search", func(http.ResponseWriter) { <-never.Done() }, workload.Action{CancelAt: int64(10 * time.Millisecond)})
 	if r := g.only(); r.Status != record.Cancelled || r.Start != record.Unset || r.RetrievalEnd != record.Unset || len(g.server.Requests()) != 0 {
 		t.Errorf("a request given up during its search is %v, its search from %d to %d", r.Status, r.RetrievalStart, r.RetrievalEnd)
 	}

@@ -1,10 +1,12 @@
 package play
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,5 +171,19 @@ func TestBadFiles(t *testing.T) {
 		if _, _, err := Case(name); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestNobody holds an address to refusing, and to being nobody else's.
+func TestNobody(t *testing.T) {
+	addr := Nobody(t)
+	for range 3 {
+		if c, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("dial: %v, %v", c, err)
+		}
+	}
+	if l, err := net.Listen("tcp", addr); err == nil {
+		_ = l.Close()
+		t.Error("another can listen there")
 	}
 }

@@ -472,6 +472,18 @@ func TestPartsThatAreMergedWhileTheyAreRead(t *testing.T) {
 	}
 }
 
+// begun is what a process says, and when it says the first of it.
+type begun struct {
+	strings.Builder
+	once  sync.Once
+	first chan struct{}
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.once.Do(func() { close(b.first) })
+	return b.Builder.Write(p)
+}
+
 // TestKilledRunKeepsItsParts kills a process that writes and looks at what is
 // there. The child says on its standard output what has ended and when.
 func TestKilledRunKeepsItsParts(t *testing.T) {
@@ -493,10 +505,15 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	root := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledRunKeepsItsParts$")
 	child.Env = append(os.Environ(), "PLIMSOLL_TEST_WRITE="+root)
-	var said strings.Builder
-	child.Stdout = &said
+	said := &begun{first: make(chan struct{})}
+	child.Stdout = said
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-said.first:
+	case <-time.After(time.Minute):
+		t.Error("the child does not write")
 	}
 	time.Sleep(3 * time.Second) // real time: the child is another process
 	killed := time.Now()

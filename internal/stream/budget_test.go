@@ -108,11 +108,11 @@ func TestMemoryPerStream(t *testing.T) {
 	if err := CheckDescriptors(2*n + 64); err != nil {
 		t.Skip(err)
 	}
-	var conns []net.Conn
+	conns := make(chan net.Conn, n)
 	head := append([]byte(streamHead), chunk(tokenEvent)...)
 	url := bareServer(t, func(c net.Conn) {
+		conns <- c
 		_, _ = c.Write(head)
-		conns = append(conns, c)
 	})
 	c := newClient(t, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,8 +152,8 @@ func TestMemoryPerStream(t *testing.T) {
 	if open := c.OpenConnections(); open != 0 {
 		t.Errorf("%d connections open after the end", open)
 	}
-	for _, c := range conns {
-		_ = c.Close()
+	for range n {
+		_ = (<-conns).Close()
 	}
 }
 

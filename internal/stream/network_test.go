@@ -215,12 +215,7 @@ func TestSecondFamily(t *testing.T) {
 
 // TestRefused dials a port that nobody listens on.
 func TestRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + l.Addr().String()
-	_ = l.Close()
+	url := "http://" + play.Nobody(t)
 	s := exchange(t.Context(), newClient(t, Config{}), &Request{URL: url}, nil)
 	if s.x.Failure != FailConnectRefused || !strings.Contains(s.x.Err, "refused") {
 		t.Errorf("%v %q", s.x.Failure, s.x.Err)

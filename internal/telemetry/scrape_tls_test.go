@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"plimsoll/internal/clock"
+	"plimsoll/internal/play"
 )
 
 // TestTLS reads over TLS: with the CA, with a client's certificate, without checking, and not with the system's roots.
@@ -104,12 +105,7 @@ func TestSockets(t *testing.T) {
 	var reads atomic.Int64
 	good := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reads.Add(1); text(w, running(2)) }))
 	defer good.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + closed.Addr().String() + "/metrics"
-	_ = closed.Close()
+	dead := "http://" + play.Nobody(t) + "/metrics"
 	var sink sinkLog
 	c := clock.New()
 	s := newScraper(t, Config{Clock: c, Sink: &sink, Every: 50 * time.Millisecond, Timeout: 10 * time.Second, Targets: []Target{

@@ -16,11 +16,11 @@ import (
 	"plimsoll/internal/load"
 )
 
-// limited is a server on a socket with small limits.
+// limited is a server on a socket with limits of its own.
 func limited(t *testing.T, change func(*limits)) (*Server, string) {
 	t.Helper()
 	s := newServer(t, nil)
-	s.limits.header, s.limits.body, s.limits.idle, s.limits.beat = 200*time.Millisecond, 300*time.Millisecond, time.Second, 100*time.Millisecond
+	s.limits.beat = 100 * time.Millisecond
 	if change != nil {
 		change(&s.limits)
 	}
@@ -43,7 +43,7 @@ func dial(t *testing.T, base string) net.Conn {
 
 // TestSlowClients sends headers and bodies byte by byte, and nothing at all.
 func TestSlowClients(t *testing.T) {
-	_, base := limited(t, nil)
+	_, base := limited(t, func(l *limits) { l.header, l.body = 200*time.Millisecond, 300*time.Millisecond })
 	host := strings.TrimPrefix(base, "http://")
 	for name, text := range map[string]string{
 		"nothing": "", "half a header": "GET /api/runs HTTP/1.1\r\nHost: " + host + "\r\nX-Slow: ",
@@ -73,8 +73,10 @@ func TestSlowClients(t *testing.T) {
 			t.Errorf("%s: the connection was kept open: %q", name, b)
 		}
 	}
+	// Fast enough, and too large.
+	_, base = limited(t, nil)
 	c := dial(t, base)
-	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nX-Large: %s\r\n\r\n", host, strings.Repeat("x", 2*maxHeader)); err != nil {
+	if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 2*maxHeader)); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
@@ -85,7 +87,7 @@ func TestSlowClients(t *testing.T) {
 
 // TestConnections opens more connections than there may be.
 func TestConnections(t *testing.T) {
-	_, base := limited(t, func(l *limits) { l.connections, l.header, l.body = 3, 5*time.Second, 5*time.Second })
+	_, base := limited(t, func(l *limits) { l.connections = 3 })
 	ask := func(c net.Conn) (*http.Response, error) {
 		_, err := fmt.Fprintf(c, "GET /api/version HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if err != nil {
@@ -128,7 +130,7 @@ func TestConnections(t *testing.T) {
 // TestStreams opens more event streams than there may be, which outlive the time for
 // a request and say that they are there.
 func TestStreams(t *testing.T) {
-	s, base := limited(t, func(l *limits) { l.streams = 2 })
+	s, base := limited(t, func(l *limits) { l.streams, l.body = 2, 600*time.Millisecond })
 	w := live.New()
 	id := "20260101T000000Z-x"
 	c := clock.New()

@@ -67,20 +67,18 @@ func TestLive(t *testing.T) {
 	b.has(".lane canvas")
 	b.wait("output in the headline", `/[1-9]/.test(document.querySelector('[data-figure="output"] dd')?.innerText ?? '')`)
 	b.wait("the steady window", `document.querySelector('.run-line').innerText.includes('steady')`)
-	before := b.text(".run-line")
-	time.Sleep(2200 * time.Millisecond) // the clock of the page goes on
-	if after := b.text(".run-line"); after == before {
-		t.Errorf("nothing moves: %q", after)
-	}
+	b.wait("the clock of the page goes on", `document.querySelector('.run-line').innerText !== $1`, b.text(".run-line"))
 	lanes := eval[[]string](b, "[...document.querySelectorAll('.lane')].map(e => e.dataset.lane)")
 	if len(lanes) < 12 {
 		t.Errorf("lanes of a live run with telemetry: %q", lanes)
 	}
 	b.shot("live-steady")
 	// The clock stops within the drain; the page turns into that of an ended run.
-	eval[bool](b, `document.querySelector('.run-actions .button:last-child').click() ?? true`)
-	b.painted()
-	eval[bool](b, `document.querySelector('.run-actions .button:last-child').click() ?? true`)
+	const stop = ".run-actions .button:last-child"
+	asked := b.text(stop)
+	eval[bool](b, "document.querySelector($1).click() ?? true", stop)
+	b.wait("the button asks again", "document.querySelector($1).innerText !== $2", stop, asked)
+	eval[bool](b, "document.querySelector($1).click() ?? true", stop)
 	b.wait("the end", `document.querySelector('.run-line').innerText.includes('interrupted')`)
 	b.painted()
 	b.shot("live-ended")

@@ -81,7 +81,7 @@ func open(t *testing.T, base, path string, l look) *tab {
 		t.Skip("no browser: make browser runs these tests")
 	}
 	ctx, cancel := chromedp.NewContext(browser)
-	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 4*time.Minute)
 	b := &tab{t: t, ctx: ctx, base: base}
 	home, err := url.Parse(base)
 	if err != nil {
@@ -120,6 +120,8 @@ func open(t *testing.T, base, path string, l look) *tab {
 	t.Cleanup(func() {
 		stop()
 		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		for _, p := range b.problems {
 			ok := false
 			for _, e := range b.expected {

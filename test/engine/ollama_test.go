@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"plimsoll/test/gguf"
+	"plimsoll/test/process"
 )
 
 // script is what the model says to everything: words, and characters whose
@@ -49,12 +49,7 @@ func start(t *testing.T) *ollama {
 		t.Skip("no real engine: `make engine` builds one and sets PLIMSOLL_ENGINE")
 	}
 	home := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := process.FreeAddr(t)
 	e := &ollama{"http://" + addr, filepath.Join(home, "log")}
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "OLLAMA_HOST=" + addr, "OLLAMA_MODELS=" + filepath.Join(home, "models"),
@@ -79,8 +74,8 @@ func start(t *testing.T) *ollama {
 		serve.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
-			t.Errorf("the engine did not stop within 10 s of SIGTERM")
+		case <-time.After(time.Minute):
+			t.Errorf("the engine did not stop within a minute of SIGTERM")
 		}
 		killGroup(serve.Process.Pid) // what it may have left
 		<-ended
@@ -90,7 +85,7 @@ func start(t *testing.T) *ollama {
 			t.Logf("the engine's log ends:\n%s", b[max(0, len(b)-4000):])
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		select {
 		case <-ended:
 			b, _ := os.ReadFile(e.log)
@@ -102,7 +97,7 @@ func start(t *testing.T) *ollama {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the engine does not answer after 30 s")
+			t.Fatal("the engine does not answer after two minutes")
 		}
 	}
 

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +216,22 @@ func (p *Process) Until(limit time.Duration, what string, ready func() bool) {
 		}
 		return false
 	})
+}
+
+// FreeAddr returns a loopback address for a program that has to be told where to listen. It
+// lies below the ports that Linux and macOS give to clients and to listeners that do not
+// care, so that none of those takes it before the program does, or while it is restarted.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("of 100 ports none is free")
+	return ""
 }
 
 // Summary is what tests read of summary.json.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"plimsoll/internal/play"
 	"plimsoll/test/process"
 )
 
@@ -43,7 +44,7 @@ func badExporters(t *testing.T) map[string]struct{ url, says string } {
 	reading := new(atomic.Int64)
 	block := []byte(strings.Repeat("endless_metric_total{kind=\"more of the same\"} 1\n", 1<<12))
 	return map[string]struct{ url, says string }{
-		"dead": {"http://" + freeAddr(t) + "/metrics", "nobody listens"},
+		"dead": {"http://" + play.Nobody(t) + "/metrics", "nobody listens"},
 		"401": {exporter(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}), "401"},

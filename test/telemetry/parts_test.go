@@ -39,7 +39,7 @@ func startPart(t *testing.T, name, ready string, args func(addr, dir string) []s
 		t.Skipf("no real %s: `make parts` fetches it, `make integration` says where it is (PLIMSOLL_PARTS=%q)", name, parts)
 	}
 	dir := t.TempDir()
-	addr := freeAddr(t)
+	addr := process.FreeAddr(t)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,17 +84,6 @@ func startPart(t *testing.T, name, ready string, args func(addr, dir string) []s
 		return r.StatusCode == http.StatusOK
 	})
 	return p
-}
-
-// freeAddr returns a loopback address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // startNode runs node_exporter.
@@ -216,7 +205,11 @@ func total(t *testing.T, page, name string) float64 {
 // startTwin runs the twin and returns its process and its URL.
 func startTwin(t *testing.T, more ...string) (*process.Process, string) {
 	t.Helper()
-	addr := freeAddr(t)
+	return startTwinAt(t, process.FreeAddr(t), more...)
+}
+
+func startTwinAt(t *testing.T, addr string, more ...string) (*process.Process, string) {
+	t.Helper()
 	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", addr}, more...)...)
 	p.Until(30*time.Second, "the twin answers", func() bool {
 		r, err := http.Get("http://" + addr + "/health")

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -114,17 +113,9 @@ func TestUpdatePeriod(t *testing.T) {
 // tokens twice.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	addr := freeAddr(t)
+	addr := process.FreeAddr(t)
 	serve := func() *process.Process {
-		p := process.Start(t, t.TempDir(), "twin", "serve", "--listen", addr, "--step", "20ms", "--replicas", "1")
-		p.Until(30*time.Second, "the twin answers", func() bool {
-			r, err := http.Get("http://" + addr + "/health")
-			if err != nil {
-				return false
-			}
-			r.Body.Close()
-			return true
-		})
+		p, _ := startTwinAt(t, addr, "--step", "20ms", "--replicas", "1")
 		return p
 	}
 	twin := serve()
