@@ -46,9 +46,9 @@ func readProc(name string) ([]byte, error) {
 // TestHost gives the signals of this machine as worked out by hand from its files: without lo, devices in a bridge and
 // containers' ends, and without what a file lacks.
 func TestHost(t *testing.T) {
-	fake(t, func(t *testing.T, _ *servers, c *clock.Clock) {
+	fake(t, func(t *testing.T, net *servers, c *clock.Clock) {
 		var sink sinkLog
-		s := newScraper(t, Config{Clock: c, Sink: &sink, ReadFile: readProc, Targets: []Target{{URL: "http://dead/metrics"}, {Kind: KindHost}}})
+		s := newScraper(t, Config{Clock: c, Sink: &sink, Dial: net.Dial, ReadFile: readProc, Targets: []Target{{URL: "http://dead/metrics"}, {Kind: KindHost}}})
 		s.Start(t.Context())
 		sleep(c, 2500*ms)
 		s.Final(t.Context())

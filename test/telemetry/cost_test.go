@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"plimsoll/test/process"
 )
 
 // manyPages serves n pages of about series series each, under /0/metrics and so
@@ -20,7 +18,7 @@ import (
 func manyPages(t *testing.T, n, series int) (urls []string, readings *atomic.Int64, text func() []byte) {
 	t.Helper()
 	_, twin := startTwin(t, "--step", "5ms", "--replicas", "1")
-	process.Must(t, t.TempDir(), limit, "run", "--url", twin, "--users", "4", "--prompt-tokens", "50", "--output-tokens", "20", "--duration", "1s", "--warmup", "0s", "--out", "runs", "--telemetry", "none")
+	measure(t, "--url", twin, "--users", "4", "--prompt-tokens", "50", "--output-tokens", "20", "--duration", "1s", "--warmup", "0s", "--telemetry", "none")
 	type line struct {
 		before string // all of a line without a value
 		value  float64
