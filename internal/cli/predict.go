@@ -30,14 +30,14 @@ type twinPredictCmd struct {
 	GPU          string        `name:"gpu" default:"h100" placeholder:"NAME" group:"cluster" help:"The accelerator."`
 	GPUs         int           `name:"gpus" placeholder:"N" group:"cluster" help:"Accelerators in all: with --tp as many replicas as they make, else tp over all of them."`
 	TP           int           `name:"tp" placeholder:"N" group:"cluster" help:"Accelerators per replica that share each layer (default 1)."`
-	PP           int           `name:"pp" placeholder:"N" group:"cluster" help:"Groups of accelerators per replica which hold a part of the layers each (default 1)."`
+	PP           int           `name:"pp" placeholder:"N" group:"cluster" help:"Groups of accelerators per replica that hold a part of the layers each (default 1)."`
 	DP           int           `name:"dp" placeholder:"N" group:"cluster" help:"Ranks per replica that attend to sequences of their own and share the experts (default 1)."`
 	EP           int           `name:"ep" placeholder:"N" group:"cluster" help:"Groups of experts of a mixture, over the tp x dp accelerators (default 1)."`
 	Precision    string        `name:"precision" placeholder:"P" group:"cluster" help:"Of the linear layers: bf16, fp8, fp8_block, fp4, int8 or int4; the one that the model is published in, mostly bf16."`
 	KVFP8        bool          `name:"kv-fp8" group:"cluster" help:"Keep keys and values in fp8."`
 	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" group:"cluster" help:"The engine: vllm, sglang or trtllm."`
 	Replicas     int           `name:"replicas" placeholder:"N" group:"cluster" help:"Engines behind one router."`
-	Router       string        `name:"router" placeholder:"NAME" group:"cluster" help:"How requests are spread: round-robin (default) or least-loaded."`
+	Router       string        `name:"router" placeholder:"NAME" group:"cluster" help:"How requests are spread over the replicas: round-robin (default) or least-loaded."`
 	MaxNumSeqs   int           `name:"max-num-seqs" placeholder:"N" group:"cluster" help:"Sequences that run at once, per replica; the engine's default for the accelerator."`
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" group:"cluster" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" group:"cluster" help:"Longest sequence in tokens; the model's, or what fits the memory."`
@@ -47,9 +47,9 @@ type twinPredictCmd struct {
 	Slowdown     float64       `name:"slowdown" placeholder:"X" group:"cluster" help:"A fault: every step takes this share longer for each minute that has passed, as 0.01."`
 	stageFlags
 
-	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat, whose template adds a few tokens to each prompt."`
+	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat and openai.responses, whose template adds a few tokens to each prompt."`
 	NoStream     bool   `name:"no-stream" group:"users" help:"Answers come whole instead of token by token."`
-	IgnoreEOS    string `name:"ignore-eos" placeholder:"BOOL" group:"users" help:"Answers are exactly as long as wanted (default true without a file)."`
+	IgnoreEOS    toggle `name:"ignore-eos" group:"users" help:"Answers are exactly as long as wanted (the default without a file; --ignore-eos=false for not)."`
 	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
 	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
 	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`

@@ -19,13 +19,13 @@ import (
 type scenarioFlags struct {
 	URL         string `name:"url" placeholder:"URL[,URL]" group:"target" help:"The endpoint: a base, with or without /v1, or a full path. Several are used in turn."`
 	Model       string `name:"model" placeholder:"NAME" group:"target" help:"The model to ask for. Without it the model list is asked for its first."`
-	API         string `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default) or openai.completions."`
+	API         string `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default), openai.completions or openai.responses."`
 	NoStream    bool   `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
 	Usage       string `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
 	Tokenizer   string `name:"tokenizer" placeholder:"FILE" group:"target" help:"The model's tokenizer.json, or tiktoken's ranks as ENCODING:FILE: counts output tokens where the server does not."`
 	Temperature string `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
 	Hardware    string `name:"hardware" placeholder:"[Nx]GPU[,P]" group:"target" help:"What one replica runs on, as h100 or 2xh100,fp8: answers faster than its memory are noted."`
-	IgnoreEOS   bool   `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
+	IgnoreEOS   toggle `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
 	ExtraBody   string `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
 	accessFlags
 	ConnectTimeout   string `name:"connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`

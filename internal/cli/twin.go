@@ -26,14 +26,14 @@ type twinCmd struct {
 type twinServeCmd struct {
 	Model        string        `name:"model" default:"llama-3.1-8b" placeholder:"NAME" help:"The model."`
 	GPU          string        `name:"gpu" default:"h100" placeholder:"NAME" help:"The accelerator."`
-	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine."`
-	Precision    string        `name:"precision" placeholder:"P" help:"Of the weights: bf16, fp8, fp8_block, fp4, int8 or int4 (weights only); the one that the model is published in, mostly bf16."`
-	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer."`
-	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Stages of accelerators that the layers are spread over."`
-	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Groups that attend to sequences of their own and share the experts."`
-	EP           int           `name:"ep" default:"1" placeholder:"N" help:"Accelerators that share the experts of a mixture."`
+	Engine       string        `name:"engine" default:"vllm" placeholder:"NAME" help:"The engine: vllm, sglang or trtllm."`
+	Precision    string        `name:"precision" placeholder:"P" help:"Of the linear layers: bf16, fp8, fp8_block, fp4, int8 or int4; the one that the model is published in, mostly bf16."`
+	TP           int           `name:"tp" default:"1" placeholder:"N" help:"Accelerators per replica that share each layer (default 1)."`
+	PP           int           `name:"pp" default:"1" placeholder:"N" help:"Groups of accelerators per replica that hold a part of the layers each (default 1)."`
+	DP           int           `name:"dp" default:"1" placeholder:"N" help:"Ranks per replica that attend to sequences of their own and share the experts (default 1)."`
+	EP           int           `name:"ep" default:"1" placeholder:"N" help:"Groups of experts of a mixture, over the tp x dp accelerators (default 1)."`
 	Replicas     int           `name:"replicas" placeholder:"N" help:"Engines behind the address (default 1; with --step 20, whose steps are spread evenly over time)."`
-	Router       string        `name:"router" default:"round-robin" placeholder:"NAME" help:"How requests are spread over the replicas: round-robin or least-loaded."`
+	Router       string        `name:"router" default:"round-robin" placeholder:"NAME" help:"How requests are spread over the replicas: round-robin (default) or least-loaded."`
 	MaxNumSeqs   int           `name:"max-num-seqs" placeholder:"N" help:"Sequences that run at once, per replica; the engine's default for the accelerator."`
 	MaxNumTokens int           `name:"max-num-batched-tokens" placeholder:"N" help:"Tokens of one step, per replica; likewise."`
 	MaxModelLen  int           `name:"max-model-len" placeholder:"N" help:"Longest sequence in tokens; the model's, or what fits the memory."`
