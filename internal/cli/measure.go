@@ -183,7 +183,7 @@ func codeOf(r *conduct.Result) int {
 		return exitFailed
 	case s.Run.Verdict != stats.Valid, r.Broken != nil:
 		return exitInvalid
-	case s.SLO != nil && !s.SLO.Met:
+	case s.SLO != nil && s.SLO.Met != nil && !*s.SLO.Met:
 		return exitMissed
 	}
 	return exitDone

@@ -19,9 +19,10 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%v, %d ok, %s, %+v: exit code %d, want %d", stopped, ok, v, slo, got, want)
 		}
 	}
-	met, missed := &stats.SLO{Met: true}, &stats.SLO{}
+	met, missed, unmeasured := &stats.SLO{Met: new(true)}, &stats.SLO{Met: new(false)}, &stats.SLO{}
 	f(0, load.Completed, 9, stats.Valid, nil)
 	f(0, load.Completed, 9, stats.Valid, met)
+	f(0, load.Completed, 9, stats.Valid, unmeasured) // a limit that nothing was measured for is no miss
 	f(3, load.Completed, 9, stats.Valid, missed)
 	f(4, load.Completed, 9, stats.ClientBound, missed)
 	f(4, load.Completed, 9, stats.Invalid, met)

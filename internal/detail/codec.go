@@ -19,7 +19,7 @@ import (
 // everything before.
 
 // version changes with the format and with what goes into it.
-const version = 2
+const version = 3
 
 var (
 	errStale   = errors.New("of another version or state of the run")

@@ -88,10 +88,21 @@ func someRequest(r *rand.Rand, id uint64, scheduled int64) *record.Request {
 // someRun is a run of some steps, its requests in the order of their ends.
 func someRun(r *rand.Rand, n, steps int) (stats.Input, []*record.Request) {
 	in := stats.Input{ID: "some", Name: "some", Started: time.Unix(0, 0).UTC(), RateDriven: r.IntN(2) == 0}
-	for i, metric := range scenario.SLOMetrics {
-		if r.IntN(2) == 0 {
-			in.Limits = append(in.Limits, scenario.Limit{Metric: metric, Stat: []string{"p95", "mean", "max", "p50"}[i%4], Value: time.Duration(r.ExpFloat64() * 3e8)})
+	limits := func(most int) (out []scenario.Limit) {
+		for i, metric := range scenario.SLOMetrics {
+			if r.IntN(most) == 0 {
+				out = append(out, scenario.Limit{Metric: metric, Stat: []string{"p95", "mean", "max", "p50"}[i%4], Value: time.Duration(r.ExpFloat64() * 3e8)})
+			}
 		}
+		return out
+	}
+	in.Limits = limits(2)
+	if r.IntN(2) == 0 {
+		in.Workloads = map[string]stats.WorkloadLimits{
+			"workload 1": {First: limits(3), Later: limits(3), All: limits(3), WithRetrieval: r.IntN(2) == 0},
+			"workload 9": {All: limits(3)}, // never comes
+		}
+		in.WorkloadsCount = r.IntN(2) == 0
 	}
 	var list []*record.Request
 	at := int64(0)
@@ -153,7 +164,7 @@ func storeOf(in stats.Input, list []*record.Request) *Store {
 // summaryFigures are the figures of a summary in the shape of Figures.
 func summaryFigures(s *stats.Summary) Figures {
 	out := Figures{
-		Requests: s.Requests, Latency: map[string]*Stat{}, SLO: []LimitFigure{}, Workloads: map[string]WorkloadFigure{},
+		Requests: s.Requests, Latency: map[string]*Stat{}, SLO: []stats.Limit{}, Workloads: map[string]WorkloadFigure{},
 		Tokens:     TokenFigures{s.Tokens.Prompt, s.Tokens.Cached, s.Tokens.Output, s.Tokens.OutputPerS, s.Tokens.PromptPerS},
 		OfferedRPS: s.Load.OfferedRPS, AchievedRPS: s.Load.AchievedRPS, CompletedRPS: s.Load.CompletedRPS,
 	}
@@ -168,13 +179,11 @@ func summaryFigures(s *stats.Summary) Figures {
 	}
 	if s.SLO != nil {
 		out.GoodputRPS, out.Attainment = s.SLO.GoodputRPS, s.SLO.Attainment
-		for _, l := range s.SLO.Limits {
-			out.SLO = append(out.SLO, LimitFigure{l.Metric, l.Stat, l.Limit, l.Value, &l.Met})
-		}
+		out.SLO = s.SLO.Limits
 	}
 	for name, g := range s.Workloads {
 		if g.Requests.Scheduled > 0 {
-			out.Workloads[name] = WorkloadFigure{g.Requests.Scheduled, g.Requests.Error, g.Latency.TTFT.P95, g.Latency.TPOT.P95, g.Tokens.OutputPerS}
+			out.Workloads[name] = WorkloadFigure{g.Requests.Scheduled, g.Requests.Error, g.Latency.TTFT.P95, g.Latency.TPOT.P95, g.Tokens.OutputPerS, g.SLO}
 		}
 	}
 	return out

@@ -192,7 +192,7 @@ func (s *Store) Figures(from, to int64) Figures {
 	sel := v.take(ws, steady)
 	out := Figures{
 		From: ToMs(from), To: ToMs(to), Steady: steady,
-		Requests: stats.Requests{ByError: map[string]int64{}}, Latency: make(map[string]*Stat), SLO: []LimitFigure{}, Workloads: make(map[string]WorkloadFigure),
+		Requests: stats.Requests{ByError: map[string]int64{}}, Latency: make(map[string]*Stat), SLO: []stats.Limit{}, Workloads: make(map[string]WorkloadFigure),
 	}
 	var length int64
 	for _, w := range ws {
@@ -212,7 +212,7 @@ func (s *Store) Figures(from, to int64) Figures {
 	}
 	s.latency(sel, &out, own)
 	s.rates(&out, ws, own, started)
-	s.judge(sel, &out)
+	s.judge(sel, &out, own)
 	for w, name := range v.workloads {
 		if o := &own[w]; o.Requests > 0 {
 			out.Workloads[name] = o.WorkloadFigure
@@ -396,7 +396,7 @@ func (s *Store) latency(sel *selection, out *Figures, own []share) {
 	defer s.mu.RUnlock()
 	var h histogram.Histogram
 	for _, w := range sel.windows {
-		s.gapsWithin(&h, w.from, sel.gapsUntil(w), sel.outside())
+		s.gapsWithin(&h, -1, w.from, sel.gapsUntil(w), sel.outside())
 	}
 	out.Latency[itl] = nil
 	if h.Count() > 0 {
@@ -408,15 +408,16 @@ func statOf(d *stats.Dist) *Stat {
 	return &Stat{Count: d.Count, Mean: d.Mean, Min: d.Min, P50: d.P50, P75: d.P75, P90: d.P90, P95: d.P95, P99: d.P99, Max: d.Max}
 }
 
-// gapsWithin adds the times between tokens of requests filed under cells that lie
-// whole in [from, to), but those of kinds that are to be left out.
-func (s *Store) gapsWithin(h *histogram.Histogram, from, to int64, without int) {
+// gapsWithin adds the times between tokens of requests of a workload, below 0 of all,
+// filed under cells that lie whole in [from, to), but those of kinds that are to be left
+// out.
+func (s *Store) gapsWithin(h *histogram.Histogram, workload int, from, to int64, without int) {
 	first, last, length := s.grid.within(from, to)
 	if length == 0 {
 		return
 	}
 	for of, cells := range s.gaps {
-		if of&without != 0 {
+		if of&without != 0 || workload >= 0 && of/gapsKinds != workload {
 			continue
 		}
 		for _, c := range cells[min(first, len(cells)):min(last, len(cells))] {
@@ -424,7 +425,7 @@ func (s *Store) gapsWithin(h *histogram.Histogram, from, to int64, without int) 
 		}
 	}
 	for _, u := range s.unsettled {
-		if u.scheduled >= from && u.scheduled < to && u.of&without == 0 {
+		if u.scheduled >= from && u.scheduled < to && u.of&without == 0 && (workload < 0 || u.of/gapsKinds == workload) {
 			mergeAll(h, u.gaps)
 		}
 	}
@@ -469,73 +470,102 @@ func (s *Store) rates(out *Figures, ws []window, own []share, started []int64) {
 	}
 }
 
-// judge holds the limits against the requests, by the rules of a summary. Over several
-// steps a limit has its worst step, as there.
-func (s *Store) judge(sel *selection, out *Figures) {
-	limits := rules(&sel.input)
-	if len(limits) == 0 {
-		return
+// judge holds the limits of the run and of the workloads against the requests, by the
+// rules of a summary.
+func (s *Store) judge(sel *selection, out *Figures, own []share) {
+	if o := s.levels(sel, -1, out.Requests.Scheduled, out.WindowS); o != nil {
+		out.SLO, out.GoodputRPS, out.Attainment = o.Limits, o.GoodputRPS, o.Attainment
 	}
+	for w := range own {
+		if o := &own[w]; o.Requests > 0 {
+			o.SLO = s.levels(sel, w, o.Requests, out.WindowS)
+		}
+	}
+}
+
+// levels judges a workload, below 0 the run, of which so many requests were scheduled;
+// nil where it has no limits. Over several steps a limit has its worst step.
+func (s *Store) levels(sel *selection, workload int, scheduled int64, window float64) *stats.SLO {
+	name := ""
+	if workload >= 0 {
+		name = sel.workloads[workload]
+	}
+	limits := sel.rules(name)
+	if len(limits) == 0 {
+		return nil
+	}
+	out := &stats.SLO{Limits: []stats.Limit{}, Own: workload >= 0 && limits[0].Workload != ""}
 	bad := make([]bool, len(sel.marks))
-	byStep := make([][]LimitFigure, len(sel.windows))
 	for k := range limits {
 		l := &limits[k]
-		values := make([][]float64, len(sel.windows))
-		infinite := make([]int64, len(sel.windows))
+		tallies := make([]stats.Tally, len(sel.windows))
 		for i, mark := range sel.marks {
-			if mark == markOut {
+			row := sel.first + i
+			if mark == markOut || workload >= 0 && int(sel.of(row).workload) != workload {
 				continue
 			}
-			row := sel.first + i
+			if !sel.about(row, l) {
+				bad[i] = bad[i] || mark != markOK
+				continue
+			}
 			w := 0
 			if sel.byStep != nil {
 				w = int(sel.byStep[sel.of(row).step])
 			}
 			q := sel.judged(row, l)
-			over, counted, endless := q.Judge(l.Metric, float64(l.Value))
-			bad[i] = bad[i] || over
-			if counted {
-				values[w] = append(values[w], q.Value)
-			}
-			if endless {
-				infinite[w]++
-			}
+			bad[i] = bad[i] || l.Over(q)
+			tallies[w].Add(q, &l.Level)
 		}
-		for w := range sel.windows {
-			v := stats.StatOf(values[w], infinite[w], l.Stat)
+		var worst stats.Limit
+		for w := range tallies {
+			_, fromSchedule := l.Figure(sel.input.RateDriven)
+			x := stats.Limit{
+				Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / perMS, FromSchedule: fromSchedule,
+				Turn: l.Turn, WithRetrieval: l.WithRetrieval,
+			}
+			if workload < 0 {
+				x.Workload = l.Workload
+			}
+			var pooled []*histogram.Histogram
 			if l.Metric == itl {
-				h := new(histogram.Histogram)
-				s.mu.RLock()
-				s.gapsWithin(h, sel.windows[w].from, sel.gapsUntil(sel.windows[w]), sel.outside()|gapsBuffered)
-				s.mu.RUnlock()
-				v = stats.PooledStat([]*histogram.Histogram{h}, int64(len(values[w])), infinite[w], l.Stat)
+				pooled = []*histogram.Histogram{s.gapsOfLimit(sel, w, workload, l)}
 			}
-			x := LimitFigure{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / perMS, Met: new(bool)}
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				x.Value, *x.Met = known(v/perMS), v <= float64(l.Value)
+			x.Value, x.Met = tallies[w].Judge(&l.Level, pooled)
+			if w == 0 || stats.Worse(x.Met, x.Value, worst.Met, worst.Value) {
+				worst = x
 			}
-			byStep[w] = append(byStep[w], x)
 		}
+		out.Limits = append(out.Limits, worst)
 	}
-	for i := range limits {
-		worst := byStep[0][i]
-		for _, step := range byStep[1:] {
-			if l := step[i]; l.Value == nil || worst.Value != nil && *l.Value > *worst.Value {
-				worst = l
-			}
-		}
-		out.SLO = append(out.SLO, worst)
+	if out.Met = stats.AllMet(out.Limits); out.Met == nil {
+		return out
 	}
 	good := int64(0)
 	for i, mark := range sel.marks {
-		if mark != markOut && !bad[i] {
+		if mark != markOut && !bad[i] && (workload < 0 || int(sel.of(sel.first+i).workload) == workload) {
 			good++
 		}
 	}
-	if out.WindowS > 0 {
-		out.GoodputRPS = known(float64(good) / out.WindowS)
+	if window > 0 {
+		out.GoodputRPS = known(float64(good) / window)
 	}
-	if n := out.Requests.Scheduled; n > 0 {
-		out.Attainment = known(float64(good) / float64(n))
+	if scheduled > 0 {
+		out.Attainment = known(float64(good) / float64(scheduled))
 	}
+	return out
+}
+
+// gapsOfLimit are the times between tokens in a window that a limit of a workload,
+// below 0 of the run, is about: those of all turns.
+func (s *Store) gapsOfLimit(sel *selection, window, workload int, l *rule) *histogram.Histogram {
+	h := new(histogram.Histogram)
+	if workload < 0 && l.Workload != "" {
+		if workload = slices.Index(sel.workloads, l.Workload); workload < 0 {
+			return h
+		}
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.gapsWithin(h, workload, sel.windows[window].from, sel.gapsUntil(sel.windows[window]), sel.outside()|gapsBuffered)
+	return h
 }

@@ -8,27 +8,70 @@ import (
 	"pgregory.net/rapid"
 
 	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 )
 
-// within says whether a request meets every limit of a run.
-func within(q *record.Request, in *stats.Input) bool {
-	for _, l := range in.Limits {
+// within says whether a request meets every limit that a workload, or the run for "",
+// is judged by.
+func within(q *record.Request, in *stats.Input, workload string) bool {
+	w := in.Workloads[workload]
+	own := func(name string, search float64) bool {
+		of := in.Workloads[name]
+		if !of.WithRetrieval {
+			search = 0
+		}
+		turns := of.First
+		if q.Turn > 0 {
+			turns = of.Later
+		}
+		return q.Workload != name || keeps(q, in, of.All, search) && keeps(q, in, turns, search)
+	}
+	search := -1.0 // no search, no ttft with it
+	if v, ok := stats.Retrieval(q); ok {
+		search = float64(v) / 1e6
+	}
+	switch {
+	case q.Status != record.OK:
+		return false
+	case len(w.All)+len(w.First)+len(w.Later) > 0:
+		return own(workload, search)
+	case !keeps(q, in, in.Limits, 0):
+		return false
+	case workload == "" && in.WorkloadsCount:
+		return own("workload 1", search) && own("workload 9", search)
+	}
+	return true
+}
+
+// keeps says whether a request meets each of some limits, the search of so many ms
+// before it counted for ttft.
+func keeps(q *record.Request, in *stats.Input, limits []scenario.Limit, search float64) bool {
+	for _, l := range limits {
 		if l.Metric == "tpot" || l.Metric == itl {
 			if q.Flags&record.BufferedStream != 0 {
 				continue
 			}
 		}
-		name, _ := stats.LimitFigure(l.Metric, in.RateDriven)
+		name := l.Metric
+		if in.RateDriven && (name == "ttft" || name == "e2e") {
+			name += "_from_schedule"
+		}
 		values, sum := exactly(q, name), 0.0
 		for _, v := range values {
 			sum += v
+		}
+		if l.Metric == "ttft" {
+			if search < 0 {
+				continue
+			}
+			sum += search * float64(len(values))
 		}
 		if len(values) > 0 && sum/float64(len(values))*1e6 > float64(l.Value) {
 			return false
 		}
 	}
-	return q.Status == record.OK
+	return true
 }
 
 // Every good request is in the bucket of its schedule, and in no other.
@@ -48,7 +91,7 @@ func TestGoodAgainstExact(t *testing.T) {
 			from, to = int64(1.2e9), int64(5.7e9)
 		}
 		g := s.Bands(nil, workload, from, to, points)
-		if len(in.Limits) == 0 {
+		if len(in.Levels(workload)) == 0 {
 			if g.Good != nil {
 				t.Fatalf("good requests %v without a limit", g.Good)
 			}
@@ -59,7 +102,7 @@ func TestGoodAgainstExact(t *testing.T) {
 		for _, q := range list {
 			known = known || q.Workload == workload
 			i := floor(binTime(q)-g.From.NS(), g.StepMs.NS())
-			if i >= 0 && i < int64(g.N) && (workload == "" || q.Workload == workload) && within(q, &in) {
+			if i >= 0 && i < int64(g.N) && (workload == "" || q.Workload == workload) && within(q, &in, workload) {
 				want[i]++
 				some = true
 			}

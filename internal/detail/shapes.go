@@ -88,12 +88,19 @@ type Phase struct {
 	To   *Ms    `json:"to"`
 }
 
-// SLO is one limit; Limit is in ms.
+// SLO is one limit; Limit is in ms. Workload names the one whose requests alone it is
+// about, Turn is first or later where it holds for those turns alone.
 type SLO struct {
-	Metric string  `json:"metric"`
-	Stat   string  `json:"stat"`
-	Limit  float64 `json:"limit"`
-	Text   string  `json:"text"`
+	Metric   string  `json:"metric"`
+	Stat     string  `json:"stat"`
+	Limit    float64 `json:"limit"`
+	Text     string  `json:"text"`
+	Workload string  `json:"workload,omitempty"`
+	Turn     string  `json:"turn,omitempty"`
+	// FromSchedule says that the figure counts from the schedule, WithRetrieval that ttft
+	// counts from the beginning of the retrieval.
+	FromSchedule  bool `json:"from_schedule,omitempty"`
+	WithRetrieval bool `json:"with_retrieval,omitempty"`
 }
 
 // Mark is something that happened at a time, or from T to To.
@@ -235,7 +242,7 @@ type Figures struct {
 	CompletedRPS *float64                  `json:"completed_rps"`
 	GoodputRPS   *float64                  `json:"goodput_rps"`
 	Attainment   *float64                  `json:"attainment"`
-	SLO          []LimitFigure             `json:"slo"`
+	SLO          []stats.Limit             `json:"slo"`
 	Workloads    map[string]WorkloadFigure `json:"workloads"`
 }
 
@@ -261,15 +268,6 @@ type Stat struct {
 	Max   *float64 `json:"max"`
 }
 
-// LimitFigure is one limit and what was measured in the range.
-type LimitFigure struct {
-	Metric string   `json:"metric"`
-	Stat   string   `json:"stat"`
-	Limit  float64  `json:"limit"`
-	Value  *float64 `json:"value"`
-	Met    *bool    `json:"met"`
-}
-
 // WorkloadFigure are figures of one workload in the range.
 type WorkloadFigure struct {
 	Requests   int64    `json:"requests"`
@@ -277,6 +275,9 @@ type WorkloadFigure struct {
 	TTFTP95    *float64 `json:"ttft_p95_ms"`
 	TPOTP95    *float64 `json:"tpot_p95_ms"`
 	OutputPerS *float64 `json:"output_per_s"`
+	// SLO judges the limits that come with the workload, those of the run where it has
+	// none; nil where that has none either.
+	SLO *stats.SLO `json:"slo"`
 }
 
 // Rows are the requests that a Query matched.

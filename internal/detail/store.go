@@ -111,9 +111,7 @@ func New(meta Meta) *Store {
 	}
 	s.grid = newCellGrid(meta.Step, meta.Input.Steps)
 	s.signals.step = meta.Step
-	for _, l := range meta.Input.Limits {
-		s.withITL = s.withITL || l.Metric == "itl"
-	}
+	s.withITL = meta.Input.JudgesITL()
 	return s
 }
 

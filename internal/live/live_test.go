@@ -269,6 +269,73 @@ func TestLimitsWithHysteresis(t *testing.T) {
 	})
 }
 
+// TestLimitsOfWorkloadsAreJudged: the limits that come with a workload are held against its
+// requests and turns alone, in the head and by marks, whether the run is judged by them or
+// not, and only then do they count in its goodput. What no request has is not judged.
+func TestLimitsOfWorkloadsAreJudged(t *testing.T) {
+	for _, counts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := func(metric string, v time.Duration) []scenario.Limit {
+				return []scenario.Limit{{Metric: metric, Stat: "p95", Value: v}}
+			}
+			s := newStage(t, func(r *Run) {
+				r.Input.Limits = limit("e2e", time.Minute)
+				r.Input.Workloads = map[string]stats.WorkloadLimits{
+					"docs": {First: limit("ttft", time.Second), Later: limit("ttft", 200*time.Millisecond), All: limit("tpot", time.Millisecond)},
+				}
+				r.Input.WorkloadsCount = counts
+			})
+			time.Sleep(100 * time.Millisecond)
+			for i := range 120 {
+				r := s.request(500*time.Millisecond, 2*time.Second, record.OK)
+				r.Workload, r.Turn = "docs", uint32(i%2)
+				r.Events, r.StreamedTokens, r.Output = r.Events[:1], 1, 1 // there is no tpot of one token
+				s.w.Record(r)
+				s.w.Record(s.request(900*time.Millisecond, 2*time.Second, record.OK)) // of another workload
+				if i%10 == 0 {
+					bad := s.request(0, time.Second, record.Failed) // which says nothing of tpot
+					bad.Workload = "docs"
+					s.w.Record(bad)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			h := s.w.Newest().Header
+			doc := s.w.Doc()
+			var got []string
+			for i, l := range h.Limits {
+				word := "not measured"
+				if l.Met != nil {
+					word = map[bool]string{true: "met", false: "missed"}[*l.Met]
+				}
+				got = append(got, doc.SLO[i].Text+" "+word)
+			}
+			want := []string{
+				"e2e.p95=1m missed", // one in twenty failed
+				"ttft.p95=1s of first turns of docs missed", "ttft.p95=200ms of later turns of docs missed", "tpot.p95=1ms of docs not measured",
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("limits (-want +got)\n%s", d)
+			}
+			if v := h.Limits[2].Value; v == nil || *v < 498 || *v > 502 {
+				t.Errorf("later turns of docs have %v, want 500 ms", v)
+			}
+			if h.Limits[1].Value != nil {
+				t.Errorf("first turns of docs have %v although one in six failed", *h.Limits[1].Value)
+			}
+			// One in ten of docs fails beside those that are late.
+			if good := *h.GoodputRPS; counts && (good < 14 || good > 16) || !counts && (good < 19 || good > 21) {
+				t.Errorf("%.3g good requests a second, limits of workloads count: %v", good, counts)
+			}
+			if m := s.marks("threshold"); !slices.ContainsFunc(m, func(m detail.Mark) bool {
+				return strings.HasPrefix(m.Text, "ttft p95 of later turns of docs is over 200ms: 500 ms")
+			}) {
+				t.Errorf("marks: %+v", m)
+			}
+			s.w.End(nil, nil)
+		})
+	}
+}
+
 // TestFailuresAreMarked: the first one, and a share of the last hundred that is too large.
 func TestFailuresAreMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -435,7 +502,7 @@ func TestTotalsAreThoseOfTheSummary(t *testing.T) {
 			if a, b := summary.Tokens.Output, f.Tokens.Output; (a == nil) != (b == nil) || a != nil && *a != *b {
 				t.Fatalf("tokens %v, want %v", b, a)
 			}
-			if a, b := summary.SLO.GoodputRPS, f.GoodputRPS; a == nil || b == nil || *a != *b {
+			if a, b := summary.SLO.GoodputRPS, f.GoodputRPS; (a == nil) != (b == nil) || a != nil && *a != *b {
 				t.Fatalf("goodput %v, want %v", b, a)
 			}
 			final := map[Band]int64{}

@@ -31,10 +31,7 @@ type doc struct {
 
 func (d *doc) begin(w *Watch) {
 	d.missing = []detail.Missing{}
-	d.slo = []detail.SLO{}
-	for _, l := range w.limits {
-		d.slo = append(d.slo, l.slo())
-	}
+	d.slo = detail.Limits(&w.run.Input)
 	total := time.Duration(0)
 	for i := range w.run.Plan {
 		p := &w.run.Plan[i]

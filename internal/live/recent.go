@@ -1,16 +1,13 @@
 package live
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 
 	"plimsoll/internal/detail"
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/phrase"
 	"plimsoll/internal/record"
-	"plimsoll/internal/scenario"
 	"plimsoll/internal/stats"
 )
 
@@ -104,55 +101,35 @@ func (s *stretch) look(now int64, yes, no bool) (changed bool, at int64) {
 
 // limit is one limit and what it is held against.
 type limit struct {
-	scenario.Limit
+	stats.Level
 	name string // of the figure
-	// workload names the one whose requests it is about, "" for all; first and later
-	// say that it is about those of first turns, and of the others.
-	workload     string
-	first, later bool
-	// retrieval says that the figure counts from the beginning of the search.
-	retrieval bool
-	recent    recent
+	// decides says that the run is judged by it, and not a workload alone.
+	decides bool
+	recent  recent
+	// lacking says that a request ended well without the figure.
+	lacking bool
+	// value is the statistic of the last seconds in ns as it was looked at last, Inf
+	// where failures make it so, where known says that there is one.
+	value float64
+	known bool
 	stretch
 	mark int // index of its mark while it is on
 }
 
-// newLimits readies the limits that a run is judged by.
+// newLimits readies the limits of a run.
 func newLimits(in *stats.Input) []*limit {
 	var out []*limit
-	add := func(list []scenario.Limit, of limit) {
-		for _, l := range list {
-			n := of
-			n.Limit, n.name = l, l.Metric
-			if in.RateDriven && (n.name == "ttft" || n.name == "e2e") {
-				n.name += "_from_schedule" // docs/metrics.md: what the user of an open system waits
-			}
-			n.retrieval = of.retrieval && l.Metric == "ttft"
-			out = append(out, &n)
-		}
-	}
-	add(in.Limits, limit{})
-	if !in.WorkloadsCount {
-		return out
-	}
-	for _, name := range slices.Sorted(maps.Keys(in.Workloads)) {
-		w := in.Workloads[name]
-		add(w.First, limit{workload: name, first: true, retrieval: w.WithRetrieval})
-		add(w.Later, limit{workload: name, later: true, retrieval: w.WithRetrieval})
-		add(w.All, limit{workload: name, retrieval: w.WithRetrieval})
+	for _, l := range in.AllLevels() {
+		name, _ := l.Figure(in.RateDriven)
+		out = append(out, &limit{Level: l, name: name, decides: in.Decides(&l)})
 	}
 	return out
 }
 
-// about says whether a limit is about a request.
-func (l *limit) about(r *record.Request) bool {
-	return (l.workload == "" || l.workload == r.Workload) && !(l.first && r.Turn > 0) && !(l.later && r.Turn == 0)
-}
-
-// value returns the figure of a request in ns, for itl its mean.
-func (l *limit) value(r *record.Request) (int64, bool) {
+// of returns the figure of a request in ns, for itl its mean.
+func (l *limit) of(r *record.Request) (int64, bool) {
 	v, ok := l.figure(r)
-	if search, has := stats.Retrieval(r); ok && l.retrieval {
+	if search, has := stats.Retrieval(r); ok && l.WithRetrieval {
 		if !has {
 			return 0, false
 		}
@@ -191,10 +168,10 @@ func (l *limit) figure(r *record.Request) (int64, bool) {
 // add takes a request that ended, and says whether it kept the limit. Those of the
 // steady window are held against it together.
 func (l *limit) add(r *record.Request) bool {
-	if !l.about(r) {
+	if !l.About(r.Workload, r.Turn > 0) {
 		return true
 	}
-	v, ok := l.value(r)
+	v, ok := l.of(r)
 	steady := r.Phase == record.Steady
 	switch r.Status {
 	case record.Failed, record.Incomplete:
@@ -204,6 +181,7 @@ func (l *limit) add(r *record.Request) bool {
 		return false
 	case record.OK, record.Cancelled:
 	}
+	l.lacking = l.lacking || steady && !ok && r.Status == record.OK
 	switch {
 	case !ok || !steady:
 	case l.name == "itl":
@@ -215,44 +193,42 @@ func (l *limit) add(r *record.Request) bool {
 	return r.Status == record.OK && (!ok || v <= int64(l.Value))
 }
 
-// look holds the last seconds against the limit.
-func (l *limit) look(now int64) (changed bool, at int64, value float64) {
+// look works out the statistic of the last seconds. Too few values say nothing, and
+// failures say nothing of a figure that no request has.
+func (l *limit) look() {
 	h, infinite := l.recent.all()
-	if h.Count()+infinite < leastValues {
-		return false, 0, 0
+	if l.known = h.Count()+infinite >= leastValues && (h.Count() > 0 || !l.lacking); l.known {
+		l.value = stats.PooledStat([]*histogram.Histogram{h}, int64(h.Count()), int64(infinite), l.Stat)
 	}
-	value = stats.PooledStat([]*histogram.Histogram{h}, int64(h.Count()), int64(infinite), l.Stat)
-	changed, at = l.stretch.look(now, value > float64(l.Value), value <= calm*float64(l.Value))
-	return changed, at, value
 }
 
-// of says which requests a limit is about, "" for all.
-func (l *limit) of() string {
-	s := ""
-	switch {
-	case l.first:
-		s += " of first turns"
-	case l.later:
-		s += " of later turns"
+// missed says whether the limit is.
+func (l *limit) missed() bool { return l.known && l.value > float64(l.Value) }
+
+// judge says whether it has come to be missed, or to be met, and since when.
+func (l *limit) judge(now int64) (changed bool, at int64) {
+	return l.stretch.look(now, l.missed(), l.known && l.value <= calm*float64(l.Value))
+}
+
+// header says it in a snapshot.
+func (l *limit) header() LimitNow {
+	out := LimitNow{}
+	if l.known {
+		out.Met = new(!l.missed())
+		if !math.IsInf(l.value, 1) {
+			out.Value = new(detail.Ms(l.value / 1e6))
+		}
 	}
-	if l.workload != "" {
-		s += " of " + l.workload
-	}
-	return s
+	return out
 }
 
 // over says what is over the limit.
-func (l *limit) over(value float64) (string, phrase.Said) {
-	figure, of, limit := phrase.Text(l.Metric+" "+l.Stat), phrase.Text(l.of()), phrase.Text(l.Value.String())
-	if math.IsInf(value, 1) {
+func (l *limit) over() (string, phrase.Said) {
+	figure, of, limit := phrase.Text(l.Metric+" "+l.Stat), phrase.Text(l.Of()), phrase.Text(l.Value.String())
+	if math.IsInf(l.value, 1) {
 		return saysInfinite.Say(figure, of, limit)
 	}
-	return saysOver.Say(figure, of, limit, phrase.Number(value/1e6, "ms"))
-}
-
-// slo says it for people and for the panel.
-func (l *limit) slo() detail.SLO {
-	return detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.Limit.String() + l.of()}
+	return saysOver.Say(figure, of, limit, phrase.Number(l.value/1e6, "ms"))
 }
 
 // figure writes a number with three significant digits, whole parts kept whole.

@@ -103,7 +103,9 @@ func (w *Watch) requestEnded(r *record.Request) {
 	}
 	good := r.Status == record.OK
 	for _, l := range w.limits {
-		good = l.add(r) && good
+		if kept := l.add(r); l.decides {
+			good = good && kept
+		}
 	}
 	if good {
 		w.good++
@@ -344,11 +346,18 @@ func (w *Watch) header() Header {
 		InFlight: c.InFlight, Users: c.Users, Sessions: c.Sessions, Scheduled: c.Scheduled, Sent: c.Sent,
 		OK: c.OK, Failures: c.Failed, Cancelled: c.Cancelled, Incomplete: c.Incomplete, OutputTokens: c.OutputTokens,
 		FailureShare: w.outcomes.share(), TTFTP95: w.ttft.quantile(0.95), TPOTP95: w.tpot.quantile(0.95),
+		Limits: make([]LimitNow, 0, len(w.limits)),
+	}
+	decides := false
+	for _, l := range w.limits {
+		l.look()
+		h.Limits = append(h.Limits, l.header())
+		decides = decides || l.decides
 	}
 	first := l.before[0]
 	if dt := float64(l.at-first.at) / 1e9; dt > 0 {
 		h.OutputPerS = max(0, float64(c.OutputTokens-first.tokens)/dt)
-		if len(w.limits) > 0 {
+		if decides {
 			v := float64(l.good-first.good) / dt
 			h.GoodputRPS = &v
 		}
@@ -359,12 +368,12 @@ func (w *Watch) header() Header {
 // judge looks at what a second says of limits and of this process.
 func (w *Watch) judge(s *Snapshot, at int64) {
 	for _, l := range w.limits {
-		changed, since, value := l.look(at)
+		changed, since := l.judge(at)
 		if !changed {
 			continue
 		}
 		if l.on {
-			text, said := l.over(value)
+			text, said := l.over()
 			l.mark = w.doc.mark(detail.Mark{T: detail.ToMs(since), Kind: "threshold", Severity: "fail", Text: text, Said: said})
 		} else {
 			w.doc.until(l.mark, detail.ToMs(since))

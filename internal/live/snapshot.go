@@ -68,6 +68,16 @@ type Header struct {
 	Cancelled    int64    `json:"cancelled"`
 	Incomplete   int64    `json:"incomplete"`
 	OutputTokens int64    `json:"output_tokens"`
+	// Limits has one for each limit of the run's document, in its order.
+	Limits []LimitNow `json:"limits"`
+}
+
+// LimitNow is a limit held against the requests of the steady window that ended in the
+// last 10 s. Met is nil while there are too few of them, or none with the figure; Value
+// then too, and where failures make it infinite.
+type LimitNow struct {
+	Value *detail.Ms `json:"value"`
+	Met   *bool      `json:"met"`
 }
 
 // Cell is the value of one series in the second from T on.

@@ -70,9 +70,7 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 		}
 	}
 	out.Phases = Phases(in.Steps, warmup, to)
-	for _, l := range in.Limits {
-		out.SLO = append(out.SLO, detail.SLO{Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / 1e6, Text: l.String()})
-	}
+	out.SLO = detail.Limits(&in)
 	noticed, _ := r.Marks() // only a run that was watched has them
 	out.Marks = append(marks(&info, &in, summary, out.Phases, noticed), unread(r, s, summary, sumErr)...)
 	return out, nil

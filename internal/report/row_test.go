@@ -77,7 +77,7 @@ func TestRunRowIsOfTheSummary(t *testing.T) {
 		t.Error("the summary has nothing to compare")
 	}
 	if *row.Requests != s.Requests.Scheduled || *row.Errors != s.Requests.Error || *row.ErrorShare != float64(s.Requests.Error)/float64(s.Requests.Scheduled) ||
-		*row.SLOMet != s.SLO.Met || *row.Verdict != string(s.Run.Verdict) || row.State != string(saved.Info().State) || row.Name != saved.Info().Name {
+		*row.SLOMet != *s.SLO.Met || *row.Verdict != string(s.Run.Verdict) || row.State != string(saved.Info().State) || row.Name != saved.Info().Name {
 		t.Errorf("row %+v", row)
 	}
 }

@@ -116,9 +116,9 @@ func paint(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		switch {
-		case strings.HasSuffix(l, "   MISSED"), strings.HasSuffix(l, "service levels: MISSED"):
+		case strings.HasSuffix(l, "   MISSED"):
 			lines[i] = strings.TrimSuffix(l, "MISSED") + red + "MISSED" + off
-		case strings.HasPrefix(l, "SLO        MISSED"):
+		case strings.HasPrefix(l, "SLO        MISSED"), strings.HasPrefix(l, Pad("", margin)+"service levels: MISSED"):
 			lines[i] = strings.Replace(l, "MISSED", red+"MISSED"+off, 1)
 		case strings.HasPrefix(l, "FAILURES   ") && !strings.HasPrefix(l, "FAILURES   no"):
 			lines[i] = "FAILURES   " + red + strings.TrimPrefix(l, "FAILURES   ") + off
@@ -205,11 +205,11 @@ func (t *text) verdict(r *Run) {
 		}
 	}
 	if s.SLO != nil {
-		word := "met"
-		if !s.SLO.Met {
-			word = "MISSED"
+		line := "service levels: " + word(s.SLO.Met)
+		if n := unmeasured(s.SLO.Limits); n > 0 && s.SLO.Met != nil {
+			line += fmt.Sprintf("; %d of %s not measured", n, Plural(len(s.SLO.Limits), "limit"))
 		}
-		lines = append(lines, "service levels: "+word)
+		lines = append(lines, line)
 	}
 	if n := t.noted(r); n > 0 {
 		lines = append(lines, Plural(n, "note")+" below")
@@ -711,7 +711,10 @@ func (t *text) slo() {
 	if o == nil {
 		return
 	}
-	line := word(o.Met) + "; goodput " + perSecond(o.GoodputRPS)
+	line := word(o.Met)
+	if o.Met != nil {
+		line += "; goodput " + perSecond(o.GoodputRPS)
+	}
 	if o.Attainment != nil {
 		line += ", attainment " + Percent(*o.Attainment) + " of all scheduled requests"
 	}
@@ -722,12 +725,25 @@ func (t *text) slo() {
 	}
 }
 
-// word says whether a limit is met.
-func word(met bool) string {
-	if met {
+// word says whether a limit is met; nil is one that was not measured.
+func word(met *bool) string {
+	switch {
+	case met == nil:
+		return "not measured"
+	case *met:
 		return "met"
 	}
 	return "MISSED"
+}
+
+// unmeasured counts the limits of which nothing was measured.
+func unmeasured(limits []stats.Limit) (n int) {
+	for i := range limits {
+		if limits[i].Met == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // limits writes service levels, a line each.
@@ -738,7 +754,7 @@ func (t *text) limits(limits []stats.Limit) {
 		v := "-"
 		if l.Value != nil {
 			v = Seconds(*l.Value / 1e3)
-		} else {
+		} else if l.Met != nil {
 			infinite = true
 		}
 		if l.Workload != workload {
@@ -755,7 +771,11 @@ func (t *text) limits(limits []stats.Limit) {
 		search = search || l.WithRetrieval
 	}
 	if infinite {
-		t.b.WriteString("    - nothing measured, or beyond every limit: failed and incomplete requests\n    count as infinite\n")
+		t.b.WriteString("    - beyond every limit: failed and incomplete requests count as infinite\n")
+	}
+	if unmeasured(limits) > 0 {
+		t.b.WriteString("    not measured: the window has no such request, or its answers have no such\n" +
+			"    figure (one token, several choices, no stream); it counts neither way\n")
 	}
 	if turns {
 		t.b.WriteString("    first, later: of a session's first turn, and of the others\n")

@@ -236,6 +236,18 @@ func TestTextGolden(t *testing.T) {
 	}
 	f("served", r)
 
+	// Limits of what never happened, and of what cannot be.
+	in, rs = closed(40)
+	in.Limits = []scenario.Limit{{Metric: "ttft", Stat: "p95", Value: 40 * time.Millisecond}, {Metric: "tpot", Stat: "p95", Value: 8 * time.Millisecond}}
+	in.Workloads = map[string]stats.WorkloadLimits{
+		"synthetic": {First: in.Limits[:1:1], Later: in.Limits[:1:1]}, "none": {All: in.Limits[1:]},
+	}
+	in.WorkloadsCount = true
+	for _, q := range rs {
+		q.Events, q.Output, q.StreamedTokens, q.LastToken = q.Events[:1], 1, 1, q.FirstToken
+	}
+	f("unmeasured", runOf(in, rs))
+
 	// Nothing at all.
 	in, _ = closed(1)
 	f("empty", runOf(in, nil))

@@ -205,7 +205,7 @@ func TestCaseCoordinatedOmission(t *testing.T) {
 	is(t, "mean from schedule", s.Latency.E2EFromSchedule.Mean, &want.Mean)
 	is(t, "dispatch delay", known(*s.Latency.E2EFromSchedule.Mean-*s.Latency.E2E.Mean), &want.Delay)
 	// The verdict on service levels uses the figures from the schedule.
-	if l := s.SLO.Limits; !l[0].FromSchedule || !l[0].Met || !near(l[0].Value, 3300) || !l[1].FromSchedule || l[1].Met || !near(l[1].Value, want.Mean) {
+	if l := s.SLO.Limits; !l[0].FromSchedule || !*l[0].Met || !near(l[0].Value, 3300) || !l[1].FromSchedule || *l[1].Met || !near(l[1].Value, want.Mean) {
 		t.Errorf("limits are %+v", l)
 	}
 	// A cap that the user asked for is not the client's lateness: requests that
@@ -493,7 +493,7 @@ func TestCaseFailedRequestsOutOfLatency(t *testing.T) {
 		t.Errorf("%d latencies, errors %v", s.Latency.TTFT.Count, s.Requests.ByError)
 	}
 	// In a service level the failed ones are infinite: 7 of 10 are over p50.
-	if s.SLO.Met || s.SLO.Limits[0].Value != nil {
+	if *s.SLO.Met || s.SLO.Limits[0].Value != nil {
 		t.Errorf("limits are %+v", s.SLO.Limits)
 	}
 	if len(s.Run.Reasons) == 0 || s.Run.Reasons[0].Check != "failures" {
@@ -627,7 +627,7 @@ func TestCaseZeroSuccesses(t *testing.T) {
 	if s.Run.Verdict != Invalid || s.Run.Reasons[0].Check != "failures" || !hasReason(s, "no_success") {
 		t.Errorf("verdict is %s for %+v", s.Run.Verdict, s.Run.Reasons)
 	}
-	if s.SLO.Met || s.SLO.Limits[0].Met || s.SLO.Limits[1].Met {
+	if *s.SLO.Met || *s.SLO.Limits[0].Met || *s.SLO.Limits[1].Met {
 		t.Errorf("limits are %+v", s.SLO.Limits)
 	}
 	strict(t, s)

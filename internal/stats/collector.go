@@ -10,7 +10,6 @@ import (
 
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
-	"plimsoll/internal/scenario"
 )
 
 // lateAfter is how long after the end of a window a request of it may start
@@ -106,17 +105,7 @@ func NewCollector(in Input) *Collector {
 	for _, s := range in.Steps {
 		c.grids = append(c.grids, newGrid(s.Start, s.End))
 	}
-	about := func(limits []scenario.Limit) {
-		for _, l := range limits {
-			c.wantITL = c.wantITL || l.Metric == "itl"
-		}
-	}
-	about(in.Limits)
-	for _, w := range in.Workloads {
-		about(w.All)
-		about(w.First)
-		about(w.Later)
-	}
+	c.wantITL = in.JudgesITL()
 	return c
 }
 

@@ -166,7 +166,6 @@ type figures struct {
 	group    *group
 	blocking blocking
 	window   int64
-	good     int64
 }
 
 // figures computes the figures of the chosen part.
@@ -383,12 +382,6 @@ func (c *Collector) Summary() *Summary {
 				st.Rate = known(in.Rate)
 			}
 			s.Steps = append(s.Steps, st)
-		}
-		s.SLO = worst(s.SLO, s.Steps)
-		for _, g := range s.Workloads {
-			if len(c.workloads) == 1 && len(c.in.Workloads) == 0 {
-				g.SLO = s.SLO
-			}
 		}
 	}
 	c.verdict(s, f)

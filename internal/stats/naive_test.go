@@ -39,12 +39,13 @@ func randomRuns() *rapid.Generator[randomRun] {
 			at += length + rapid.Int64Range(0, 2).Draw(t, "pause")*sec
 		}
 		out.in.RateDriven = rapid.Bool().Draw(t, "rate driven")
-		for range rapid.IntRange(0, 3).Draw(t, "limits") {
-			out.in.Limits = append(out.in.Limits, scenario.Limit{
-				Metric: rapid.SampledFrom([]string{"ttft", "ttfc", "ttlt", "e2e", "tpot"}).Draw(t, "metric"),
-				Stat:   rapid.SampledFrom([]string{"mean", "p50", "p90", "p99", "p999", "max"}).Draw(t, "stat"),
-				Value:  time.Duration(rapid.Int64Range(0, 4*sec).Draw(t, "limit")),
-			})
+		out.in.Limits = randomLimits(t)
+		if rapid.Bool().Draw(t, "limits of workloads") {
+			out.in.Workloads = map[string]WorkloadLimits{
+				"a": {First: randomLimits(t), Later: randomLimits(t), All: randomLimits(t), WithRetrieval: rapid.Bool().Draw(t, "with retrieval")},
+				"c": {All: randomLimits(t)}, // never comes
+			}
+			out.in.WorkloadsCount = rapid.Bool().Draw(t, "they count")
 		}
 		end := at
 		for i := range rapid.IntRange(0, 40).Draw(t, "requests") {
@@ -54,13 +55,24 @@ func randomRuns() *rapid.Generator[randomRun] {
 	})
 }
 
+func randomLimits(t *rapid.T) (out []scenario.Limit) {
+	for range rapid.IntRange(0, 3).Draw(t, "limits") {
+		out = append(out, scenario.Limit{
+			Metric: rapid.SampledFrom([]string{"ttft", "ttfc", "ttlt", "e2e", "tpot"}).Draw(t, "metric"),
+			Stat:   rapid.SampledFrom([]string{"mean", "p50", "p90", "p99", "p999", "max"}).Draw(t, "stat"),
+			Value:  time.Duration(rapid.Int64Range(0, 4*sec).Draw(t, "limit")),
+		})
+	}
+	return out
+}
+
 func randomRequest(t *rapid.T, i int, steps []StepInput, end int64) *record.Request {
 	within := func(name string, d int64) int64 { return rapid.Int64Range(0, d).Draw(t, name) }
 	r := new(record.Request)
 	r.Reset()
 	r.ID = uint64(i)
 	r.Workload = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "workload")
-	r.Session = uint64(within("session", 8))
+	r.Session, r.Turn = uint64(within("session", 8)), uint32(within("turn", 2))
 	r.Scheduled = within("scheduled", end)
 	r.Phase = record.Warmup
 	for s, st := range steps {
@@ -485,94 +497,184 @@ func strictRapid(t *rapid.T, s *Summary) {
 	}
 }
 
+// naiveLevel is a limit as METRICS.md has it.
+type naiveLevel struct {
+	scenario.Limit
+	workload, turn string
+	search         bool
+}
+
+func (l *naiveLevel) about(r *record.Request) bool {
+	return (l.workload == "" || r.Workload == l.workload) && (l.turn == "" || l.turn == "first" && r.Turn == 0 || l.turn == "later" && r.Turn > 0)
+}
+
+func (l *naiveLevel) figure(r *record.Request, rateDriven bool) *float64 {
+	v := naiveFigure(r, l.Metric, rateDriven)
+	if v == nil || !l.search || l.Metric != "ttft" {
+		return v
+	}
+	search := naiveFigure(r, "retrieval", false)
+	if search == nil {
+		return nil
+	}
+	return nullable(true, *v+*search)
+}
+
+// naiveLevels are the limits of a workload, of the run for "".
+func naiveLevels(in *Input, workload string) (out []naiveLevel) {
+	own := func(name string) (out []naiveLevel) {
+		w := in.Workloads[name]
+		for _, l := range w.First {
+			out = append(out, naiveLevel{l, name, "first", w.WithRetrieval})
+		}
+		for _, l := range w.Later {
+			out = append(out, naiveLevel{l, name, "later", w.WithRetrieval})
+		}
+		for _, l := range w.All {
+			out = append(out, naiveLevel{l, name, "", w.WithRetrieval})
+		}
+		return out
+	}
+	if list := own(workload); len(list) > 0 {
+		return list
+	}
+	for _, l := range in.Limits {
+		out = append(out, naiveLevel{Limit: l})
+	}
+	if workload == "" && in.WorkloadsCount {
+		out = append(append(out, own("a")...), own("c")...)
+	}
+	return out
+}
+
+// naiveStat returns the statistic that a limit is held against: Inf for one that
+// failures make infinite, nil for one that was not measured.
+func naiveStat(l *naiveLevel, rs []*record.Request, rateDriven bool) *float64 {
+	inf, limit := math.Inf(1), float64(l.Value)
+	var vs []float64
+	measured, without := false, false
+	for _, r := range rs {
+		if !l.about(r) {
+			continue
+		}
+		v := l.figure(r, rateDriven)
+		switch {
+		case r.Status == record.Failed || r.Status == record.Incomplete:
+			vs = append(vs, inf)
+		case v != nil:
+			vs = append(vs, *v)
+			measured = true
+		case r.Status == record.OK:
+			without = true
+		case l.Metric != "tpot" && r.End != record.Unset: // cancelled
+			from := r.Start
+			if rateDriven && (l.Metric == "ttft" || l.Metric == "e2e") {
+				from = r.Scheduled
+			}
+			waited := float64(r.End - from)
+			if search := naiveFigure(r, "retrieval", false); search != nil && l.search && l.Metric == "ttft" {
+				waited += *search
+			}
+			if waited > limit {
+				vs = append(vs, inf)
+			}
+		}
+	}
+	if len(vs) == 0 || !measured && without {
+		return nil
+	}
+	slices.Sort(vs)
+	sum := 0.0
+	for _, v := range vs {
+		sum += v
+	}
+	switch l.Stat {
+	case "mean":
+		return nullable(true, sum/float64(len(vs)))
+	case "max":
+		return nullable(true, vs[len(vs)-1])
+	}
+	q := map[string]int{"p50": 500, "p90": 900, "p99": 990, "p999": 999}[l.Stat]
+	return nullable(true, vs[(q*len(vs)+999)/1000-1])
+}
+
 func TestSLOAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		run := randomRuns().Filter(func(r randomRun) bool { return len(r.in.Limits) > 0 }).Draw(t, "run")
-		run.in.Steps = run.in.Steps[:1] // with several the worst step counts
-		s := summarize(run.in, run.rs...)
-		inf := math.Inf(1)
-		good, scheduled, met := 0, 0, true
-		var within []*record.Request
-		for _, r := range run.rs {
-			if r.Phase == record.Steady && r.Step == 0 {
-				within = append(within, r)
-			}
+		run := randomRuns().Draw(t, "run")
+		in := &run.in
+		s := summarize(*in, run.rs...)
+		of := map[string]*SLO{"": s.SLO}
+		for name, g := range s.Workloads {
+			of[name] = g.SLO
 		}
-		for _, r := range within {
-			scheduled++
-			ok := r.Status == record.OK
-			for _, l := range run.in.Limits {
-				if v := naiveFigure(r, l.Metric, run.in.RateDriven); v != nil && *v > float64(l.Value) {
-					ok = false
-				}
+		for name, got := range of {
+			limits := naiveLevels(in, name)
+			if (got == nil) != (len(limits) == 0) {
+				t.Fatalf("%q has %d limits, judged: %v", name, len(limits), got)
 			}
-			if ok {
-				good++
-			}
-		}
-		for i, l := range run.in.Limits {
-			limit := float64(l.Value)
-			var vs []float64
-			for _, r := range within {
-				v := naiveFigure(r, l.Metric, run.in.RateDriven)
-				switch {
-				case r.Status == record.Failed || r.Status == record.Incomplete:
-					vs = append(vs, inf)
-				case v != nil:
-					vs = append(vs, *v)
-				case r.Status == record.Cancelled && l.Metric != "tpot" && r.End != record.Unset:
-					from := r.Start
-					if run.in.RateDriven && (l.Metric == "ttft" || l.Metric == "e2e") {
-						from = r.Scheduled
-					}
-					if float64(r.End-from) > limit {
-						vs = append(vs, inf)
-					}
-				}
-			}
-			slices.Sort(vs)
-			got := s.SLO.Limits[i]
-			want := inf
-			if len(vs) > 0 {
-				sum := 0.0
-				for _, v := range vs {
-					sum += v
-				}
-				switch l.Stat {
-				case "mean":
-					want = sum / float64(len(vs))
-				case "max":
-					want = vs[len(vs)-1]
-				default:
-					q := map[string]int{"p50": 500, "p90": 900, "p99": 990, "p999": 999}[l.Stat]
-					want = vs[(q*len(vs)+999)/1000-1]
-				}
-			}
-			if math.IsInf(want, 1) {
-				if got.Value != nil || got.Met {
-					t.Fatalf("limit %d is %v, want infinite or unknown", i, got)
-				}
-				met = false
+			if got == nil {
 				continue
 			}
-			if got.Value == nil || math.Abs(*got.Value*1e6-want) > 1e-6*math.Max(1, want) {
-				t.Fatalf("%s.%s is %v, want %v", l.Metric, l.Stat, deref(got.Value), want/1e6)
+			var length float64
+			var all []*record.Request
+			steps := make([][]*record.Request, len(in.Steps))
+			for i, st := range in.Steps {
+				length += float64(st.End-st.Start) / 1e9
+				for _, r := range run.rs {
+					if r.Phase == record.Steady && int(r.Step) == i && (name == "" || r.Workload == name) {
+						steps[i], all = append(steps[i], r), append(all, r)
+					}
+				}
 			}
-			if math.Abs(want-limit) > 1 && got.Met != (want <= limit) {
-				t.Fatalf("%s.%s of %v within %v: met is %v", l.Metric, l.Stat, want, limit, got.Met)
+			good, measured, missed := 0, false, false
+			for _, r := range all {
+				ok := r.Status == record.OK
+				for _, l := range limits {
+					if v := l.figure(r, in.RateDriven); v != nil && l.about(r) && *v > float64(l.Value) {
+						ok = false
+					}
+				}
+				if ok {
+					good++
+				}
 			}
-			met = met && got.Met
+			for i, l := range limits {
+				var want *float64 // of the worst step
+				for _, rs := range steps {
+					if v := naiveStat(&l, rs, in.RateDriven); v != nil && (want == nil || *v > *want) {
+						want = v
+					}
+				}
+				x := got.Limits[i]
+				switch {
+				case want == nil:
+					if x.Value != nil || x.Met != nil {
+						t.Fatalf("%q: %+v is %v %v, want not measured", name, l, deref(x.Value), x.Met)
+					}
+					continue
+				case math.IsInf(*want, 1):
+					if x.Value != nil || x.Met == nil || *x.Met {
+						t.Fatalf("%q: %+v is %v %v, want infinite and missed", name, l, deref(x.Value), x.Met)
+					}
+				case x.Value == nil || x.Met == nil || math.Abs(*x.Value*1e6-*want) > 1e-6*math.Max(1, *want):
+					t.Fatalf("%q: %+v is %v %v, want %v", name, l, deref(x.Value), x.Met, *want/1e6)
+				case math.Abs(*want-float64(l.Value)) > 1 && *x.Met != (*want <= float64(l.Value)):
+					t.Fatalf("%q: %+v of %v: met is %v", name, l, *want, *x.Met)
+				}
+				measured, missed = true, missed || !*x.Met
+			}
+			if (got.Met != nil) != measured || measured && *got.Met == missed {
+				t.Fatalf("%q: met is %v, measured %v, missed %v", name, got.Met, measured, missed)
+			}
+			if !measured {
+				if got.Attainment != nil || got.GoodputRPS != nil {
+					t.Fatalf("%q: attainment %v and goodput %v of nothing that was measured", name, deref(got.Attainment), deref(got.GoodputRPS))
+				}
+				continue
+			}
+			compareRate(t, "attainment", got.Attainment, float64(good)/float64(len(all)))
+			compareRate(t, "goodput", got.GoodputRPS, float64(good)/length)
 		}
-		if s.SLO.Met != met {
-			t.Fatalf("met is %v, want %v", s.SLO.Met, met)
-		}
-		if scheduled > 0 {
-			compareRate(t, "attainment", s.SLO.Attainment, float64(good)/float64(scheduled))
-		} else if s.SLO.Attainment != nil {
-			t.Fatalf("attainment of nothing is %v", *s.SLO.Attainment)
-		}
-		st := run.in.Steps[0]
-		compareRate(t, "goodput", s.SLO.GoodputRPS, float64(good)/(float64(st.End-st.Start)/1e9))
 	})
 }
 

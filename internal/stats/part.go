@@ -82,56 +82,6 @@ func DistOfHistogram(h *histogram.Histogram, unit float64) *Dist { return distOf
 // being the smallest.
 func Rank(permille int, n int64) int64 { return quantile(permille).rank(n) }
 
-// LimitFigure returns the name of the figure that a limit on metric is about, in a
-// run that is driven by rates or not, and whether it counts from the schedule. The
-// metric is one of LimitMetrics.
-func LimitFigure(metric string, rateDriven bool) (name string, fromSchedule bool) {
-	switch metric {
-	case "ttft", "e2e":
-		if rateDriven {
-			return metric + "_from_schedule", true
-		}
-	case "ttft_from_schedule", "e2e_from_schedule":
-		return metric, true
-	}
-	return metric, false
-}
-
-// Judged is what a limit on one figure must know of a request.
-type Judged struct {
-	Status record.Status
-	// Buffered is the flag BufferedStream.
-	Buffered bool
-	// Value is the figure in ns, where Has says that there is one.
-	Value float64
-	Has   bool
-	// Waited is how long in ns the request had waited for the figure when it was
-	// cancelled, where Waits says that this is known; figures per token never are.
-	Waited float64
-	Waits  bool
-}
-
-// Judge holds q against a limit in ns on figure: over says that the request is not
-// good, counted that its value is among those of which the limit's statistic is, and
-// endless that it counts there as infinite.
-func (q Judged) Judge(figure string, limit float64) (over, counted, endless bool) {
-	return q.judge(figure == "tpot" || figure == "itl", limit)
-}
-
-func (q Judged) judge(perToken bool, limit float64) (over, counted, endless bool) {
-	has := q.Has && !(perToken && q.Buffered) // the spacing is a proxy's, not the server's
-	switch q.Status {
-	case record.OK:
-		return has && q.Value > limit, has, false
-	case record.Failed, record.Incomplete:
-		return true, false, true
-	case record.Cancelled:
-		// Only an ok request can be good.
-		return true, has, !has && !perToken && q.Waits && q.Waited > limit
-	}
-	return true, false, false
-}
-
 // Arrived is the output that arrived in a stretch of time.
 type Arrived struct {
 	// Tokens are those that somebody counted, Events the output events of which

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,17 +11,6 @@ import (
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
 )
-
-// sloMetric returns the figure that a limit on name is about, and whether it is
-// one from the schedule.
-func (c *Collector) sloMetric(name string) (m metric, fromSchedule, ok bool) {
-	name, fromSchedule = LimitFigure(name, c.in.RateDriven)
-	m, ok = map[string]metric{
-		"ttft": mTTFT, "ttft_from_schedule": mTTFTFromSchedule, "ttfc": mTTFC, "ttlt": mTTLT,
-		"e2e": mE2E, "e2e_from_schedule": mE2EFromSchedule, "tpot": mTPOT, "itl": mITL,
-	}[name]
-	return m, fromSchedule, ok
-}
 
 // ParseStat reads the name of a statistic of a limit: mean, max, or a
 // percentile as p50, p99, p99.9 or, from p90 on, p999. Of a percentile it returns the
@@ -52,103 +40,75 @@ func ParseStat(s string) (permille int, err error) {
 	return int(v), nil
 }
 
-// level is a limit and the requests that it is about.
-type level struct {
-	scenario.Limit
-	// workload names the one whose requests it is about, empty for all; turn is
-	// first, later or empty for all.
-	workload, turn string
-	retrieval      bool
-}
-
-// The turns that a workload's limits are about.
-const (
-	turnFirst = "first"
-	turnLater = "later"
-)
-
-// levelsOf lists the limits that come with a workload.
-func (w *WorkloadLimits) levelsOf(workload string) []level {
-	var out []level
-	for _, g := range []struct {
-		turn   string
-		limits []scenario.Limit
-	}{{turnFirst, w.First}, {turnLater, w.Later}, {"", w.All}} {
-		for _, l := range g.limits {
-			out = append(out, level{l, workload, g.turn, w.WithRetrieval && l.Metric == "ttft"})
-		}
-	}
-	return out
-}
-
-// limits lists what a part is judged by: one workload by its own limits, if it has
-// any, else by those of the run.
-func (c *Collector) limits(p part) []level {
-	if p.workload >= 0 {
-		name := c.workloads[p.workload]
-		if w := c.in.Workloads[name]; len(w.All)+len(w.First)+len(w.Later) > 0 {
-			return w.levelsOf(name)
-		}
-	}
-	var out []level
-	for _, l := range c.in.Limits {
-		out = append(out, level{Limit: l})
-	}
-	if c.in.WorkloadsCount && p.workload < 0 {
-		for _, name := range slices.Sorted(maps.Keys(c.in.Workloads)) {
-			w := c.in.Workloads[name]
-			out = append(out, w.levelsOf(name)...)
-		}
-	}
-	return out
-}
-
-// about says whether a limit is about row i of k.
-func (c *Collector) about(l *level, k *chunk, i int) bool {
-	switch {
-	case l.workload != "" && c.workloads[k.workload[i]] != l.workload:
-		return false
-	case l.turn == turnFirst:
-		return !k.later[i]
-	case l.turn == turnLater:
-		return k.later[i]
-	}
-	return true
-}
-
 // figureOf returns the figure that a limit is about.
-func (c *Collector) figureOf(l *level) (m metric, fromSchedule bool) {
-	m, fromSchedule, ok := c.sloMetric(l.Metric)
+func (c *Collector) figureOf(l *Level) (m metric, fromSchedule bool) {
+	name, fromSchedule := l.Figure(c.in.RateDriven)
+	m, ok := map[string]metric{
+		"ttft": mTTFT, "ttft_from_schedule": mTTFTFromSchedule, "ttfc": mTTFC, "ttlt": mTTLT,
+		"e2e": mE2E, "e2e_from_schedule": mE2EFromSchedule, "tpot": mTPOT, "itl": mITL,
+	}[name]
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("BUG: a limit on %q passed validation", l.Metric))
-	case l.retrieval && fromSchedule:
+	case l.WithRetrieval && fromSchedule:
 		m = mTTFTWithRetrievalFromSchedule
-	case l.retrieval:
+	case l.WithRetrieval:
 		m = mTTFTWithRetrieval
 	}
 	return m, fromSchedule
 }
 
-// slo judges the limits of the chosen part over it; nil when there are none. A
-// request is good when every limit that is about it holds for it; one that no limit
-// is about, when it is ok.
+// slo judges the limits of the chosen part; nil when there are none. Over several steps
+// each limit has its worst one, while goodput and attainment are of all; where no limit
+// was measured these are not known.
+func (c *Collector) slo(p part, f *figures) *SLO {
+	s := c.judge(p, f)
+	if s == nil {
+		return nil
+	}
+	if steps := c.steps(p); len(steps) > 1 {
+		s.Limits = nil
+		for _, step := range steps {
+			q := part{step, p.workload}
+			of := c.judge(q, &figures{group: c.merged(q), window: c.window(q)}).Limits
+			if s.Limits == nil {
+				s.Limits = of
+				continue
+			}
+			for i, l := range of {
+				if w := &s.Limits[i]; Worse(l.Met, l.Value, w.Met, w.Value) {
+					*w = l
+				}
+			}
+		}
+	}
+	if s.Met = AllMet(s.Limits); s.Met == nil {
+		s.GoodputRPS, s.Attainment = nil, nil
+	}
+	return s
+}
+
+// judge holds the limits of the chosen part against the requests of all its steps
+// together. A request is good when every limit that is about it holds for it; one that
+// no limit is about, when it is ok.
 //
 // A cancelled request whose figure never came is a lower bound: it counts as
 // over the limit when it had waited longer than that, and not at all otherwise.
-func (c *Collector) slo(p part, f *figures) *SLO {
-	limits := c.limits(p)
+func (c *Collector) judge(p part, f *figures) *SLO {
+	limits := c.in.Levels("")
+	if p.workload >= 0 {
+		limits = c.in.Levels(c.workloads[p.workload])
+	}
 	if len(limits) == 0 {
 		return nil
 	}
-	s := &SLO{Met: true, Limits: []Limit{}, Own: p.workload >= 0 && limits[0].workload != ""}
+	s := &SLO{Limits: []Limit{}, Own: p.workload >= 0 && limits[0].Workload != ""}
 	bad := make([]bool, 0, f.group.req.Scheduled)
 	for n := range limits {
 		l := &limits[n]
 		m, fromSchedule := c.figureOf(l)
-		limit := float64(l.Value)
-		var values []float64
-		var infinite, at int64
+		var tally Tally
+		at := 0
 		c.rows(p, func(k *chunk, i int, _ uint16) {
 			q := Judged{Status: k.status[i], Buffered: k.buffered[i]}
 			q.Value, q.Has = k.value(m, i)
@@ -156,14 +116,9 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 				q.Waited, q.Waits = k.waited(i, m, fromSchedule)
 			}
 			over := q.Status != record.OK // only an ok request can be good
-			if c.about(l, k, i) {
-				var counted, endless bool
-				if over, counted, endless = q.judge(m == mTPOT || m == mITL, limit); counted {
-					values = append(values, q.Value)
-				}
-				if endless {
-					infinite++
-				}
+			if l.About(c.workloads[k.workload[i]], k.later[i]) {
+				over = l.Over(q)
+				tally.Add(q, l)
 			}
 			if n == 0 {
 				bad = append(bad, over)
@@ -172,41 +127,53 @@ func (c *Collector) slo(p part, f *figures) *SLO {
 			}
 			at++
 		})
-		out := Limit{Metric: l.Metric, Stat: l.Stat, Limit: limit / perMS, FromSchedule: fromSchedule, Turn: l.turn, WithRetrieval: l.retrieval}
-		if p.workload < 0 {
-			out.Workload = l.workload
+		out := Limit{
+			Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / perMS, FromSchedule: fromSchedule,
+			Workload: l.Workload, Turn: l.Turn, WithRetrieval: l.WithRetrieval,
 		}
-		v := StatOf(values, infinite, l.Stat)
+		if p.workload >= 0 {
+			out.Workload = ""
+		}
+		var pooled []*histogram.Histogram
 		if m == mITL {
-			v = PooledStat(c.itlsOf(p, f, l), int64(len(values)), infinite, l.Stat)
+			pooled = c.itlsOf(p, f, l)
 		}
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out.Value, out.Met = known(v/perMS), v <= limit
-		}
-		s.Met = s.Met && out.Met
+		out.Value, out.Met = tally.Judge(l, pooled)
 		s.Limits = append(s.Limits, out)
 	}
+	good := 0
 	for _, b := range bad {
 		if !b {
-			f.good++
+			good++
 		}
 	}
 	if f.window > 0 {
-		s.GoodputRPS = known(float64(f.good) / (float64(f.window) / perS))
+		s.GoodputRPS = known(float64(good) / (float64(f.window) / perS))
 	}
 	if n := f.group.req.Scheduled; n > 0 {
-		s.Attainment = known(float64(f.good) / float64(n))
+		s.Attainment = known(float64(good) / float64(n))
 	}
 	return s
 }
 
+// AllMet says whether the limits that were measured are met, nil when none was.
+func AllMet(limits []Limit) *bool {
+	var met *bool
+	for i := range limits {
+		if m := limits[i].Met; m != nil && (met == nil || !*m) {
+			met = m
+		}
+	}
+	return met
+}
+
 // itlsOf returns the times between the tokens that a limit is about. They are pooled
 // over the turns of a workload: a limit for some of the turns is judged by all.
-func (c *Collector) itlsOf(p part, f *figures, l *level) []*histogram.Histogram {
-	if l.workload == "" || p.workload >= 0 {
+func (c *Collector) itlsOf(p part, f *figures, l *Level) []*histogram.Histogram {
+	if l.Workload == "" || p.workload >= 0 {
 		return f.group.itls
 	}
-	w, ok := c.names[l.workload]
+	w, ok := c.names[l.Workload]
 	if !ok {
 		return nil
 	}
@@ -231,9 +198,9 @@ func (k *chunk) waited(i int, m metric, fromSchedule bool) (float64, bool) {
 	return float64(end), ok
 }
 
-// StatOf returns a statistic of values and of a number of infinite ones: NaN
+// statOf returns a statistic of values and of a number of infinite ones: NaN
 // when there are none at all, +Inf when it is infinite. It sorts values.
-func StatOf(values []float64, infinite int64, stat string) float64 {
+func statOf(values []float64, infinite int64, stat string) float64 {
 	n := int64(len(values))
 	slices.Sort(values)
 	switch permille, err := ParseStat(stat); {
@@ -259,8 +226,10 @@ func StatOf(values []float64, infinite int64, stat string) float64 {
 	return sum / float64(n)
 }
 
-// PooledStat is StatOf for values pooled over requests; each infinite request
-// stands for as many values as the others have on average. Parts may be nil.
+// PooledStat returns a statistic of values pooled over requests and of a number of
+// infinite requests: NaN when there are none at all, +Inf when it is infinite. Each
+// infinite request stands for as many values as the others have on average. Parts may
+// be nil.
 func PooledStat(parts []*histogram.Histogram, requests, infinite int64, stat string) float64 {
 	var h histogram.Histogram
 	for _, p := range parts {
@@ -286,28 +255,6 @@ func PooledStat(parts []*histogram.Histogram, requests, infinite int64, stat str
 		return float64(h.Max())
 	}
 	return h.Mean()
-}
-
-// worst returns the service levels of a run of several steps: goodput and
-// attainment of all, each limit with its worst step.
-func worst(all *SLO, steps []Step) *SLO {
-	if all == nil {
-		return nil
-	}
-	out := *all
-	out.Met = true
-	out.Limits = slices.Clone(all.Limits)
-	for i := range out.Limits {
-		w := &out.Limits[i]
-		for n, s := range steps {
-			l := s.SLO.Limits[i]
-			if n == 0 || l.Value == nil || w.Value != nil && *l.Value > *w.Value {
-				*w = l
-			}
-			out.Met = out.Met && l.Met
-		}
-	}
-	return &out
 }
 
 // LimitMetrics returns the names of the figures that a limit can be about.

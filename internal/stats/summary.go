@@ -204,10 +204,11 @@ type RatesPart struct {
 
 // SLO says how the service levels were met.
 type SLO struct {
-	// Met is true when every limit is met in every step.
-	Met bool `json:"met"`
+	// Met is true when every limit that was measured is met in every step, nil when
+	// none was measured.
+	Met *bool `json:"met"`
 	// GoodputRPS is the rate of good requests, Attainment their share of all
-	// that were scheduled.
+	// that were scheduled; nil when no limit was measured.
 	GoodputRPS *float64 `json:"goodput_rps"`
 	Attainment *float64 `json:"attainment"`
 	Limits     []Limit  `json:"limits"`
@@ -215,16 +216,17 @@ type SLO struct {
 	Own bool `json:"own,omitempty"`
 }
 
-// Limit is one service level and what was measured. Value is in ms; nil when
-// it is infinite (failed and incomplete requests count as such) or when there
-// was nothing to measure, and then the limit is not met. With several steps it
-// is that of the worst.
+// Limit is one service level and what was measured. Value is in ms. Met is nil when
+// there was nothing to measure: no request that the limit is about, or ok ones, none
+// of which can have the figure. Value is nil then, and also when it is infinite
+// (failed and incomplete requests count as such) and the limit missed. With several
+// steps it is that of the worst.
 type Limit struct {
 	Metric       string   `json:"metric"`
 	Stat         string   `json:"stat"`
 	Limit        float64  `json:"limit"`
 	Value        *float64 `json:"value"`
-	Met          bool     `json:"met"`
+	Met          *bool    `json:"met"`
 	FromSchedule bool     `json:"from_schedule"`
 	// Of a workload's own limits: Workload is its name where limits of several stand
 	// together, Turn is first or later where it holds for those turns alone, and

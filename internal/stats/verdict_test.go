@@ -170,7 +170,7 @@ func TestBufferedStreamsAreInNoPassOrFail(t *testing.T) {
 	is(t, "itl as reported", s.Latency.ITL.P50, known(0))
 	for i, want := range []float64{50, 50, 1700} {
 		is(t, "limit on "+in.Limits[i].Metric, s.SLO.Limits[i].Value, &want)
-		if s.SLO.Limits[i].Met != (i == 2) {
+		if *s.SLO.Limits[i].Met != (i == 2) {
 			t.Errorf("limit %+v", s.SLO.Limits[i])
 		}
 	}
@@ -194,7 +194,7 @@ func TestFailuresAreInfiniteInPooledLimits(t *testing.T) {
 	}
 	s := summarize(in, rs...)
 	for i, met := range []bool{true, true, false, false, false} {
-		if l := s.SLO.Limits[i]; l.Met != met || (l.Value == nil) == met {
+		if l := s.SLO.Limits[i]; *l.Met != met || (l.Value == nil) == met {
 			t.Errorf("limit %+v, want met %v", l, met)
 		}
 	}
@@ -215,7 +215,7 @@ func TestStepsAreJudgedByTheWorst(t *testing.T) {
 	s := summarize(in, rs...)
 	is(t, "p95 over both", s.Latency.TTFT.P95, known(50))
 	is(t, "worst p95", s.SLO.Limits[0].Value, known(500))
-	if s.SLO.Met || s.SLO.Limits[0].Met || !s.Steps[0].SLO.Met || s.Steps[1].SLO.Met {
+	if *s.SLO.Met || *s.SLO.Limits[0].Met || !*s.Steps[0].SLO.Met || *s.Steps[1].SLO.Met {
 		t.Errorf("slo is %+v", s.SLO)
 	}
 	is(t, "attainment", s.SLO.Attainment, known(100.0/104))

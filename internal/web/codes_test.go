@@ -33,9 +33,10 @@ var rooms = []struct {
 }{
 	{"conduct", []string{"floor.go", "lengths.go", "plan.go", "predict.go", "preflight.go", "replay.go", "run.go", "target.go", "telemetry.go", "tokenizer.go", "users.go"}},
 	{"detail", []string{"filter.go", "one.go", "requests.go", "scatter.go"}},
-	{"live", []string{"marks.go", "recent.go"}},
+	{"live", []string{"marks.go"}},
 	{"probe", nil},
 	{"scenario", []string{"dist.go", "hardware.go", "read.go", "replay.go", "secret.go", "shape.go", "share.go", "validate.go"}},
+	{"stats", []string{"level.go"}},
 	{"strictyaml", []string{"decode.go", "document.go", "set.go"}},
 	{"telemetry", []string{"discover.go", "host.go", "json.go", "page.go", "plan.go", "prometheus.go", "reader.go", "scrape.go", "scrape_fetch.go"}},
 	{"web", nil},

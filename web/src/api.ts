@@ -21,7 +21,12 @@ export interface RunRow {
 export type Verdict = 'valid' | 'client-bound' | 'invalid'
 
 export interface Phase { name: 'warmup' | 'steady' | 'drain'; step: number; from: Ms; to: Ms | null }
-export interface Slo { metric: string; stat: string; limit: number; text: string }
+/** Workload and turn say of whose requests alone it is. */
+export interface Slo { metric: string; stat: string; limit: number; text: string; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean }
+/** One limit held against requests; met is null when it was not measured, value then too, and when it is infinite. */
+export interface Judged { metric: string; stat: string; limit: number; value: N; met: boolean | null; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean }
+/** Own: by limits that came with the workload. */
+export interface Levels { met: boolean | null; goodput_rps: N; attainment: N; limits: Judged[]; own?: boolean }
 export interface Mark { t: Ms; to: Ms | null; kind: 'phase' | 'step' | 'threshold' | 'note' | 'lost' | 'finding'; severity: 'info' | 'note' | 'fail'; text: string; said?: Said }
 export interface Missing { group: 'engine' | 'accelerator' | 'network' | 'host'; signal: string; why: string; fix: string; said?: Said; fix_said?: Said }
 
@@ -81,8 +86,8 @@ export interface Figures {
   tokens: { prompt: number; cached: number; output: number; output_per_s: N; prompt_per_s: N }
   latency_ms: Partial<Record<LatencyName, Stat | null>>
   offered_rps: N; achieved_rps: N; completed_rps: N; goodput_rps: N; attainment: N
-  slo: { metric: string; stat: string; limit: number; value: N; met: boolean | null }[]
-  workloads: Record<string, { requests: number; errors: number; ttft_p95_ms: N; tpot_p95_ms: N; output_per_s: N }>
+  slo: Judged[]
+  workloads: Record<string, { requests: number; errors: number; ttft_p95_ms: N; tpot_p95_ms: N; output_per_s: N; slo: Levels | null }>
 }
 
 export type Status = 'ok' | 'error' | 'cancelled' | 'incomplete'
@@ -124,6 +129,8 @@ export interface Snapshot {
   header: {
     in_flight: number; goodput_rps: N; ttft_p95_ms: N; tpot_p95_ms: N; output_per_s: number; failures: number
     failure_share: N; users: number; sessions: number; scheduled: number; sent: number; ok: number
+    /** One for each limit of the document, in its order; value null and met false: infinite. */
+    limits: { value: N; met: boolean | null }[]
   }
   verdict: string | null; reasons: string[]; reasons_said: Said[]
   series_added: Series[]

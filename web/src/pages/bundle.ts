@@ -235,7 +235,7 @@ function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, we
     const good = own.filter(r => r.status === 'ok')
     workloads[name] = {
       requests: size(own), errors: size(own.filter(r => r.status === 'error')),
-      ttft_p95_ms: dist(good, r => r.ttft_ms).p95, tpot_p95_ms: dist(good, r => r.tpot_ms).p95, output_per_s: null,
+      ttft_p95_ms: dist(good, r => r.ttft_ms).p95, tpot_p95_ms: dist(good, r => r.tpot_ms).p95, output_per_s: null, slo: null,
     }
   }
   return {

@@ -95,7 +95,7 @@ export function Requests(p: RequestsProps) {
     return { name, shape: i, colour: workColor(i) }
   }
   const format = (v: number): Figure => (isTokens(y) ? count(v) : duration(v))
-  const limit = p.doc.slo.find(l => l.metric === y && !isTokens(y))
+  const limit = p.doc.slo.find(l => !l.workload && l.metric === y && !isTokens(y))
   const names = color === 'status' ? [...statuses] : p.doc.workloads
   const filtered = p.filter.split(/\s+/)
   const known = useMemo(() => ['stop', 'length', 'tool_calls', 'content_filter'], [])

@@ -13,6 +13,8 @@ export interface Step {
   outputPerS: N
   goodput: N
   attainment: N
+  /** Whether it is held against limits, and whether those that were measured are met; null when none was. */
+  judged: boolean
   met: boolean | null
   latency: (figure: string) => StepDist
 }
@@ -32,7 +34,7 @@ export function stepsOf(summary: Record<string, unknown> | null): Step[] {
     return {
       users: number(s.users), rate: number(s.rate), complete: s.complete !== false, scheduled: number(requests.scheduled) ?? 0, errors: number(requests.error) ?? 0,
       completedPerS: number(object(s.load).completed_rps), outputPerS: number(object(s.tokens).output_per_s),
-      goodput: number(slo.goodput_rps), attainment: number(slo.attainment), met: typeof slo.met === 'boolean' ? slo.met : null,
+      goodput: number(slo.goodput_rps), attainment: number(slo.attainment), judged: Array.isArray(slo.limits), met: typeof slo.met === 'boolean' ? slo.met : null,
       latency: figure => dist(latency[figure]),
     }
   })

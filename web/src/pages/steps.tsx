@@ -13,11 +13,11 @@ import { loadOf, type Step, stepsOf } from './step-figures'
 const t = words(
   {
     title: 'Steps', curve: '{figure} {stat} against load', x: 'Across', y: 'Up', stat: 'Percentile', load: 'load', output: 'output tokens/s', completed: 'completed requests/s', users: 'users', oneUser: '1 user', rate: 'requests/s', none: 'This run has one level of load. Several make a curve:',
-    step: 'Step', requests: 'Requests', failures: 'Failures', goodput: 'Goodput', slo: 'SLO', met: 'met', missed: 'missed', cut: 'cut short', scale: 'Scale', log: 'log', linear: 'linear',
+    step: 'Step', requests: 'Requests', failures: 'Failures', goodput: 'Goodput', slo: 'SLO', met: 'met', missed: 'missed', unmeasured: 'not measured', cut: 'cut short', scale: 'Scale', log: 'log', linear: 'linear',
   },
   {
     title: '负载阶梯', curve: '{figure} {stat} 随负载变化', x: '横轴', y: '纵轴', stat: '百分位', load: '负载', output: '输出 token/s', completed: '完成请求/s', users: '用户', oneUser: '1 用户', rate: '请求/s', none: '此运行只有一级负载。多级负载可绘成曲线：',
-    step: '步', requests: '请求', failures: '失败', goodput: '有效吞吐', slo: 'SLO', met: '达标', missed: '未达标', cut: '提前结束', scale: '刻度', log: '对数', linear: '线性',
+    step: '步', requests: '请求', failures: '失败', goodput: '有效吞吐', slo: 'SLO', met: '达标', missed: '未达标', unmeasured: '未测得', cut: '提前结束', scale: '刻度', log: '对数', linear: '线性',
   },
 )
 
@@ -50,7 +50,7 @@ export function StepCurves({ docs }: { docs: RunDoc[] }) {
       return [{ x: at, y: d[stat], lo: ci?.[0] ?? null, hi: ci?.[1] ?? null, note: loadText(s) }]
     }),
   }))
-  const limits = new Set(runs.flatMap(({ doc }) => doc.slo.filter(l => l.metric === fig && l.stat === stat).map(l => l.limit)))
+  const limits = new Set(runs.flatMap(({ doc }) => doc.slo.filter(l => !l.workload && l.metric === fig && l.stat === stat).map(l => l.limit)))
   // Red is for a limit that a step has missed.
   const missed = (at: number) => series.some(s => s.points.some(p => p.y !== null && p.y > at))
   const name = x === 'load' ? t(by) : t(x)
@@ -85,7 +85,6 @@ export function Steps({ doc }: { doc: RunDoc }) {
   const steps = stepsOf(doc.summary)
   if (steps.length < 2) return <Empty text={t('none')} type="plimsoll run --url http://127.0.0.1:8000 --users 1,2,4,8,16 --duration 30s" />
   const dur = (v: number | null): Figure => duration(v)
-  const worst = (s: Step) => doc.slo.some(l => { const v = (s.latency(l.metric) as unknown as Record<string, number | null>)[l.stat]; return typeof v === 'number' && v > l.limit })
   return (
     <section class="section" aria-label={t('title')}>
       <h2>{t('title')}</h2>
@@ -100,7 +99,6 @@ export function Steps({ doc }: { doc: RunDoc }) {
           </thead>
           <tbody>
             {steps.map((s, i) => {
-              const met = s.met ?? (doc.slo.length > 0 ? !worst(s) : null)
               return (
                 <tr key={i}>
                   <th scope="row">{loadText(s)}{!s.complete && <span class="is-note"> · {t('cut')}</span>}</th>
@@ -110,7 +108,7 @@ export function Steps({ doc }: { doc: RunDoc }) {
                   <td class="num"><Num f={dur(s.latency('ttft').p50)} /></td><td class="num"><Num f={dur(s.latency('ttft').p95)} /></td>
                   <td class="num"><Num f={dur(s.latency('tpot').p95)} /></td><td class="num"><Num f={dur(s.latency('e2e').p95)} /></td>
                   <td class="num"><Num f={figure(s.goodput, 'requests', true)} />{s.attainment !== null && <span class="muted"> · {plain(share(s.attainment))}</span>}</td>
-                  <td class={met === false ? 'is-fail' : ''}>{met === null ? '–' : t(met ? 'met' : 'missed')}</td>
+                  <td class={s.met === false ? 'is-fail' : ''}>{!s.judged ? '–' : t(s.met === null ? 'unmeasured' : s.met ? 'met' : 'missed')}</td>
                 </tr>
               )
             })}

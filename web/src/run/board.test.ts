@@ -7,7 +7,7 @@ afterEach(() => { vi.unstubAllGlobals(); vi.useRealTimers() })
 const series = (id: number, signal: string): Series => ({ id, signal, stat: 'value', source: '', labels: '', workload: '', unit: '', kind: 'gauge', title: signal })
 const snapshot = (n: number, more: Partial<Snapshot> = {}): Snapshot => ({
   n, t: n * 1000, phase: 'warmup', step: 0, steps: 1, share: 0, left_ms: 1, stopping: false, verdict: null, reasons: [], reasons_said: [], series_added: [], cells: [], bands: [], marks: [], dropped: 0,
-  header: { in_flight: 1, goodput_rps: null, ttft_p95_ms: null, tpot_p95_ms: null, output_per_s: 0, failures: 0, failure_share: null, users: 1, sessions: 1, scheduled: 1, sent: 1, ok: 0 },
+  header: { in_flight: 1, goodput_rps: null, ttft_p95_ms: null, tpot_p95_ms: null, output_per_s: 0, failures: 0, failure_share: null, users: 1, sessions: 1, scheduled: 1, sent: 1, ok: 0, limits: [] },
   ...more,
 })
 

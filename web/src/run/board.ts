@@ -80,6 +80,8 @@ export class Board {
   #loading: AbortController | null = null
   #wanted: Span | null = null
   #figuresAbort: AbortController | null = null
+  /** How long the last figures took in ms. */
+  #figuresTook = 0
   #leave: (() => void) | null = null
   #now: Ms
 
@@ -391,8 +393,9 @@ export class Board {
     this.#figuresAbort?.abort()
     const abort = (this.#figuresAbort = new AbortController())
     const r = this.range
+    const begun = performance.now()
     this.source.figures(r.from, r.to, abort.signal).then(
-      (f) => { this.figures = f; this.changed('head', 'cursor') },
+      (f) => { this.figures = f; this.#figuresTook = performance.now() - begun; this.changed('head', 'cursor') },
       (err: Error) => { if (!abort.signal.aborted && !this.live) { this.error = err; this.changed('shape') } },
     )
   }
@@ -450,6 +453,8 @@ export class Board {
       this.tick++
       if (this.base) for (const l of this.shown) if (l.kind === 'envelope') this.#envelope(this.base, l, this.#abort.signal).then(() => this.changed('data'), () => {})
       if (this.selection && this.selection.to > this.#now - 60_000) this.#loadFigures()
+      // Those of the whole window are dearer with every request: they may take one part in fifty of the time.
+      else if (!this.selection && (this.doc.slo.length > 0 || this.doc.workloads.length > 1)) this.#laterOnce('levels', Math.max(6000, 50 * this.#figuresTook), () => { if (this.live && !this.selection) this.#loadFigures() })
     }
     this.changed(shape ? 'shape' : 'head', 'data', 'view', 'cursor')
   }

@@ -1,15 +1,8 @@
 import { expect, test } from 'vitest'
 import { joinMarks } from './board'
-import { beyond, fewer } from './head'
+import { fewer } from './head'
 import { extent, gather } from './heat'
 import { logMarks } from './plot'
-
-test.each([[300, '+28\u2009% over x'], [375, '+2.2\u2009% over x'], [383, '+0.026\u2009% over x'], [383.1, ''], [400, ''], [100, '3.8 × x'], [38.31, '10 × x'], [0, '+x over x']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, true, () => 'x')).toBe(want))
-test('under a limit, and what is not known', () => {
-  expect(beyond(8, 10, false, () => 'x')).toBe('−20\u2009% under x')
-  expect(beyond(11, 10, false, () => 'x')).toBe('')
-  expect(beyond(null, 10, true, () => 'x')).toBe('')
-})
 
 test('fewer values keep their peaks', () => {
   const v = Array.from({ length: 600 }, (_, i) => (i === 333 ? 99 : i % 3 ? 1 : null))

@@ -2,49 +2,21 @@
 // their recent course. A figure over its limit turns, and says by how much.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { api, type RunDoc, type Slo } from '../api'
-import { brief, count, digits, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
+import { api, type RunDoc } from '../api'
+import { count, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
 import { told } from '../i18n/told'
 import { onTheme, palette } from '../theme'
 import { Num } from '../ui'
 import type { Board } from './board'
 import { sparkLength } from './board'
 import { bandKey, indices, summary } from './frame'
+import { missed, standing } from './missed'
 import { known, t } from './words'
 
 type N = number | null
 
 /** One figure of the headline. */
-interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string; fail: boolean }
-
-/** How far a value is over or under a limit, in words; empty when it is not. */
-export function beyond(value: N, limit: number, lower: boolean, text: (v: number) => string): string {
-  if (value === null || !(lower ? value > limit : value < limit)) return ''
-  if (limit > 0 && value >= 2 * limit) return t('manifold', { by: digits(Number((value / limit).toPrecision(2))).replace(/\.?0+$/, ''), limit: text(limit) })
-  const share = limit === 0 ? 0 : Math.abs(value / limit - 1) * 100
-  const by = limit === 0 ? text(value) : (share < 10 ? digits(Number(share.toPrecision(2))).replace(/0$/, '') : Math.round(share)) + '\u2009%'
-  return t(lower ? 'over' : 'under', { by, limit: text(limit) })
-}
-
-const lowerIsBetter = (metric: string) => !/rps|goodput|attainment|per_s|rate$/.test(metric) || /error/.test(metric)
-
-/** A run's missed limits on a metric, with the value that misses. */
-function missed(board: Board, metric: RegExp, liveValue: (s: Slo) => N): string {
-  for (const s of board.doc.slo) {
-    if (!metric.test(s.metric)) continue
-    const lower = lowerIsBetter(s.metric)
-    const live = board.live && !board.selection
-    const judged = board.figures?.slo.find((x) => x.metric === s.metric && x.stat === s.stat)
-    // Where failures make the judged percentile infinite, by how much tells the one that is shown.
-    const value = live ? liveValue(s) : (judged?.value ?? liveValue(s))
-    const text = (v: number) => brief(/error|share|attain/.test(s.metric) ? share(v) : lower ? duration(v) : figure(v, 'requests', true))
-    const words = beyond(value, s.limit, lower, text)
-    if (words) return (live || s.stat === 'p95' || !/^p\d/.test(s.stat) ? '' : s.stat + ' ') + words
-    // Failed requests count as infinite: then it is missed although the value is not known.
-    if (!live && judged?.met === false) return t('overOnly', { limit: text(s.limit) })
-  }
-  return ''
-}
+interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string[]; fail: boolean }
 
 /** The six figures as they stand. */
 function headFigures(board: Board): HeadFigure[] {
@@ -74,15 +46,16 @@ function headFigures(board: Board): HeadFigure[] {
   const inFlight = course('client.requests_in_flight')
   const failures = live ? (h?.failures ?? 0) : f ? f.requests.error + f.requests.incomplete : null
   const failShare = live ? null : f && f.requests.scheduled ? (f.requests.error + f.requests.incomplete) / f.requests.scheduled : null
-  const made = (key: string, label: string, fig: Figure, c: N[], over = '', fail = over !== ''): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
+  const limits = standing(board.doc, live ? (h ?? null) : null, f)
+  const made = (key: string, label: string, fig: Figure, c: N[], over: string[] = [], fail = over.length > 0): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
   const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
     made('inflight', t('hInFlight'), live ? count(h?.in_flight) : count((board.selection ? null : meanInFlight(board.doc)) ?? meanOf('client.requests_in_flight')), inFlight),
-    made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : good(), missed(board, /goodput|attainment/, () => null)),
-    made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(board, /^ttft/, (s) => (s.stat === 'p95' ? p95('ttft') : null))),
-    made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(board, /^(tpot|itl)/, (s) => (s.stat === 'p95' && s.metric === 'tpot' ? p95('tpot') : null))),
+    made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : good(), missed(limits, /^(e2e|ttlt)/, '')),
+    made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(limits, /^ttf/, 'ttft')),
+    made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(limits, /^(tpot|itl)/, 'tpot')),
     made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), course('client.output_tokens')),
-    made('failures', t('hFailures'), count(failures), course('client.requests_failed'), failShare ? plain(share(failShare)) : '', (failures ?? 0) > 0),
+    made('failures', t('hFailures'), count(failures), course('client.requests_failed'), failShare ? [plain(share(failShare))] : [], (failures ?? 0) > 0),
   ]
 }
 
@@ -209,7 +182,7 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
       <dl class="run-figures">
         {headFigures(board).map((x) => (
           <div key={x.key} class={'run-figure' + (x.fail ? ' is-fail' : '')} data-figure={x.key}>
-            <dt>{x.label}{x.over && <span class="beyond" title={x.over}>{x.over}</span>}</dt>
+            <dt>{x.label}{x.over.length > 0 && <span class="beyond" title={x.over.join('\n')}>{x.over[0]}{x.over.length > 1 && ` (+${x.over.length - 1})`}</span>}</dt>
             <dd><Num f={x.f} /></dd>
             <Spark values={x.course} fail={x.fail} title={sparkTitle} />
           </div>

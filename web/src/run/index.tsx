@@ -14,6 +14,7 @@ import { Board } from './board'
 import { Head } from './head'
 import { lackOf, laneName } from './lane'
 import { groups } from './lanes'
+import { Levels } from './levels'
 import { Stage } from './stage'
 import { length } from './view'
 import { t } from './words'
@@ -73,6 +74,7 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
           <p class="run-help small faint no-print">{t('mouse')}</p>
         </>
       )}
+      <Levels board={board} />
       <Results doc={board.doc} />
       {!nothing && <Explorer board={board} />}
       {dialog === 'lanes' && <LanesDialog board={board} close={() => setDialog(null)} />}

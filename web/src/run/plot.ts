@@ -220,7 +220,7 @@ export class Plot {
     // The same lines as before only get new figures; others need a new plot.
     const shape = JSON.stringify([d.series.length, d.bands.map((b) => b.series), [...toggles.off], toggles.workloads, palette().background, palette().accent, this.lane.parts.map((p) => p.id)])
     const data = d.data as uPlot.AlignedData
-    this.#slo = this.lane.figure ? (this.board.doc.slo.find((s) => s.metric === this.lane.figure)?.limit ?? null) : null
+    this.#slo = this.lane.figure ? (this.board.doc.slo.find((s) => !s.workload && s.metric === this.lane.figure)?.limit ?? null) : null
     if (u && shape === this.#shape) {
       if (u.width !== width || u.height !== height) u.setSize({ width, height })
       u.batch(() => {

@@ -1,0 +1,48 @@
+// Which limits are missed, by how much and of whose requests, in words: the run's own and those
+// that came with single workloads alike. What was not measured is neither met nor missed.
+
+import type { Figures, Judged, RunDoc, Snapshot } from '../api'
+import { brief, digits, duration } from '../format'
+import { t } from './words'
+
+type N = number | null
+
+/** Every limit as it stands: in a live run over the last seconds, else over the range of figures. */
+export function standing(doc: Pick<RunDoc, 'slo'>, live: Snapshot['header'] | null, figures: Pick<Figures, 'slo' | 'workloads'> | null): Judged[] {
+  if (live) return doc.slo.map((s, i) => ({ ...s, value: live.limits?.[i]?.value ?? null, met: live.limits?.[i]?.met ?? null }))
+  if (!figures) return []
+  const decided = new Set(figures.slo.map((l) => l.workload))
+  const own = Object.entries(figures.workloads).flatMap(([workload, w]) =>
+    w.slo?.own && !decided.has(workload) ? w.slo.limits.map((l) => ({ ...l, workload })) : [])
+  return [...figures.slo, ...own]
+}
+
+/** How far a value is over a limit, in words; empty when it is not. */
+export function beyond(value: N, limit: number, text: (v: number) => string): string {
+  if (value === null || !(value > limit)) return ''
+  if (limit > 0 && value >= 2 * limit) return t('manifold', { by: digits(Number((value / limit).toPrecision(2))).replace(/\.?0+$/, ''), limit: text(limit) })
+  const share = limit === 0 ? 0 : Math.abs(value / limit - 1) * 100
+  const by = limit === 0 ? text(value) : (share < 10 ? digits(Number(share.toPrecision(2))).replace(/0$/, '') : Math.round(share)) + '\u2009%'
+  return t('over', { by, limit: text(limit) })
+}
+
+/** Whose requests a limit is about, in words; empty for all. */
+export function whose(l: Pick<Judged, 'workload' | 'turn'>): string {
+  return [l.workload ?? '', l.turn ? t(l.turn === 'first' ? 'firstTurns' : 'laterTurns') : ''].filter((s) => s !== '').join(', ')
+}
+
+const limitText = (v: number) => brief(duration(v))
+
+/** The missed ones among limits on some figures, in words: first those of the run, then what is missed by most. */
+export function missed(limits: Judged[], of: RegExp, shown: string): string[] {
+  const by = (l: Judged) => (l.value === null ? Infinity : l.value / l.limit)
+  return limits.filter((l) => l.met === false && of.test(l.metric))
+    .sort((a, b) => Number(Boolean(a.workload)) - Number(Boolean(b.workload)) || by(b) - by(a))
+    .map((l) => {
+      const name = [l.metric === shown ? '' : l.metric, l.stat === 'p95' && l.metric === shown ? '' : l.stat].filter((s) => s !== '').join(' ')
+      // Failed requests count as infinite: then it is missed although the value is not known.
+      const words = beyond(l.value, l.limit, limitText) || t('overOnly', { limit: limitText(l.limit) })
+      const who = whose(l)
+      return (name ? name + ' ' : '') + words + (who ? ' · ' + who : '')
+    })
+}
