@@ -135,8 +135,11 @@ func (c *twinServeCmd) Run(a *app, kctx *kong.Context) error {
 	var lc net.ListenConfig
 	devices := "/dcgm/metrics"
 	if c.DCGMListen != "" {
+		if c.Step > 0 {
+			return usagef("twin serve: --dcgm-listen %s: steps of a fixed length (--step) run on no accelerator: leave one of the two out", c.DCGMListen)
+		}
 		if cfg.DCGM, err = lc.Listen(a.ctx, "tcp", c.DCGMListen); err != nil {
-			return fmt.Errorf("twin serve: dcgm-listen: %w", err)
+			return fmt.Errorf("twin serve: %w: name another address with --dcgm-listen", err)
 		}
 		defer cfg.DCGM.Close()
 		devices = fmt.Sprintf("http://%s/metrics and %s", cfg.DCGM.Addr(), devices)

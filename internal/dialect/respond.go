@@ -52,6 +52,18 @@ func (r *ServerRequest) response(w *wireRequest) error {
 	if len(r.ToolNames) < r.Tools {
 		return &RequestError{"tools", "only functions with a name can be called here"}
 	}
+	if !null(w.Format) {
+		var text struct {
+			Format json.RawMessage `json:"format"`
+		}
+		if err := json.Unmarshal(w.Format, &text); err != nil {
+			return &RequestError{"text", bodyError(err)}
+		}
+		var err error
+		if r.Schema, err = schemaOf("text.format", text.Format, false); err != nil {
+			return err
+		}
+	}
 	r.Echo = echo(w)
 	return r.items(w.Input)
 }

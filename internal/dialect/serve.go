@@ -54,6 +54,10 @@ type ServerRequest struct {
 	Effort   string
 	// KeepStop asks for the stop text at the end of the answer.
 	KeepStop bool
+	// Schema is the JSON Schema that the answer is to follow, "" for free text.
+	Schema string
+	// Salt keeps the prompt apart from those with another in the prefix cache.
+	Salt string
 	// Instructions, Previous, Store and Echo are of the Responses API alone: what comes
 	// before the messages, and is of this request only; the name of the response that it
 	// goes on from, "" for none; whether this one may be gone on from; the fields of the
@@ -157,7 +161,131 @@ type wireRequest struct {
 		EnableThinking *bool `json:"enable_thinking"`
 		Thinking       *bool `json:"thinking"`
 	} `json:"chat_template_kwargs"`
+	Salt     string          `json:"cache_salt"`
+	Response json.RawMessage `json:"response_format"`
 	responsesFields
+	unsupported
+}
+
+// unsupported are the fields that would change an answer and that the simulated server
+// cannot follow. What only steers the choice of words changes nothing there.
+type unsupported struct {
+	LogProbs       json.RawMessage `json:"logprobs"`
+	TopLogProbs    json.RawMessage `json:"top_logprobs"`
+	PromptLogProbs json.RawMessage `json:"prompt_logprobs"`
+	EchoPrompt     json.RawMessage `json:"echo"`
+	Suffix         json.RawMessage `json:"suffix"`
+	BestOf         json.RawMessage `json:"best_of"`
+	Beams          json.RawMessage `json:"use_beam_search"`
+	Embeds         json.RawMessage `json:"prompt_embeds"`
+	GuidedJSON     json.RawMessage `json:"guided_json"`
+	GuidedRegex    json.RawMessage `json:"guided_regex"`
+	GuidedChoice   json.RawMessage `json:"guided_choice"`
+	GuidedGrammar  json.RawMessage `json:"guided_grammar"`
+	Structured     json.RawMessage `json:"structured_outputs"`
+	StopIDs        json.RawMessage `json:"stop_token_ids"`
+	ReturnIDs      json.RawMessage `json:"return_token_ids"`
+	IDsAsText      json.RawMessage `json:"return_tokens_as_token_ids"`
+	Truncate       json.RawMessage `json:"truncate_prompt_tokens"`
+	Continue       json.RawMessage `json:"continue_final_message"`
+	KVTransfer     json.RawMessage `json:"kv_transfer_params"`
+	Priority       json.RawMessage `json:"priority"`
+	Modalities     []string        `json:"modalities"`
+	AudioOut       json.RawMessage `json:"audio"`
+	Include        json.RawMessage `json:"include"`
+}
+
+// refuse says which field cannot be followed, nil for none.
+func (u *unsupported) refuse() error {
+	asked := func(raw json.RawMessage, zero bool) bool {
+		switch string(bytes.Join(bytes.Fields(raw), nil)) {
+		case "", "null", "false", `""`, "[]", "{}":
+			return false
+		case "0":
+			return zero
+		}
+		return true
+	}
+	const (
+		chances = "no probabilities are computed here"
+		guided  = "not read here: ask for JSON with response_format"
+		ids     = "tokens have no ids here that stand for a text"
+	)
+	for _, f := range [...]struct {
+		name  string
+		value json.RawMessage
+		zero  bool // 0 asks for something
+		why   string
+	}{
+		{"logprobs", u.LogProbs, true, chances},
+		{"top_logprobs", u.TopLogProbs, false, chances},
+		{"prompt_logprobs", u.PromptLogProbs, true, chances},
+		{"echo", u.EchoPrompt, false, "a prompt is not sent back here"},
+		{"suffix", u.Suffix, false, "suffix is not currently supported"},
+		{"use_beam_search", u.Beams, false, "there are no beams here"},
+		{"prompt_embeds", u.Embeds, false, "prompts are texts or token ids here"},
+		{"guided_json", u.GuidedJSON, false, guided},
+		{"guided_regex", u.GuidedRegex, false, guided},
+		{"guided_choice", u.GuidedChoice, false, guided},
+		{"guided_grammar", u.GuidedGrammar, false, guided},
+		{"structured_outputs", u.Structured, false, guided},
+		{"stop_token_ids", u.StopIDs, false, ids},
+		{"return_token_ids", u.ReturnIDs, false, ids},
+		{"return_tokens_as_token_ids", u.IDsAsText, false, ids},
+		{"truncate_prompt_tokens", u.Truncate, false, "a prompt is taken whole or not at all here"},
+		{"continue_final_message", u.Continue, false, "an answer is a message of its own here"},
+		{"kv_transfer_params", u.KVTransfer, false, "keys and values are not handed over here"},
+		{"priority", u.Priority, false, "requests come in turn: priority scheduling is not enabled"},
+		{"audio", u.AudioOut, false, "answers are text here"},
+		{"include", u.Include, false, "nothing can be added to a response here"},
+	} {
+		if asked(f.value, f.zero) {
+			return &RequestError{f.name, f.why}
+		}
+	}
+	if n := string(bytes.TrimSpace(u.BestOf)); asked(u.BestOf, false) && n != "1" {
+		return &RequestError{"best_of", "only the answers that are sent are made here: use n"}
+	}
+	for _, m := range u.Modalities {
+		if m != "text" {
+			return &RequestError{"modalities", fmt.Sprintf("answers are text here, got %q", m)}
+		}
+	}
+	return nil
+}
+
+// schemaOf returns the schema that an answer is to follow, "" for none: field is where
+// the format stands, inside where that has its schema.
+func schemaOf(field string, raw json.RawMessage, inside bool) (string, error) {
+	if null(raw) {
+		return "", nil
+	}
+	var w struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+		Inside struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return "", &RequestError{field, bodyError(err)}
+	}
+	switch w.Type {
+	case "text":
+		return "", nil
+	case "json_object":
+		return `{"type":"object"}`, nil
+	case "json_schema":
+		schema := w.Schema
+		if inside {
+			schema = w.Inside.Schema
+		}
+		if null(schema) {
+			return "", &RequestError{field, "a json_schema has a schema"}
+		}
+		return string(schema), nil
+	}
+	return "", &RequestError{field, fmt.Sprintf("type must be text, json_object or json_schema, got %q", w.Type)}
 }
 
 // ParseRequest reads the body of a request to api as a server does. The error
@@ -167,8 +295,11 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return nil, &RequestError{Reason: "read request body: " + bodyError(err)}
 	}
+	if err := w.refuse(); err != nil {
+		return nil, err
+	}
 	r := &ServerRequest{
-		Model: w.Model, Stream: w.Stream,
+		Salt: w.Salt, Model: w.Model, Stream: w.Stream,
 		IncludeUsage: w.StreamOptions.IncludeUsage, ContinuousUsage: w.StreamOptions.ContinuousUsageStats,
 		N: 1, IgnoreEOS: w.IgnoreEOS, Temperature: w.Temperature, Seed: w.Seed,
 		Tools: len(w.Tools), ToolChoice: text(w.ToolChoice), Thinking: w.Template.EnableThinking, Effort: w.Effort, KeepStop: w.KeepStop,
@@ -217,6 +348,9 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 		r.Stop = []string{s}
 	}
 	var err error
+	if r.Schema, err = schemaOf("response_format", w.Response, true); err != nil {
+		return nil, err
+	}
 	switch api {
 	case OpenAICompletions:
 		err = r.prompts(w.Prompt)

@@ -97,8 +97,13 @@ type teller struct {
 	found told
 }
 
-func (s *Server) teller() *teller {
-	return &teller{s: s, prompt: prompt{blocks: blocks{size: s.cluster.Engine.BlockTokens}}}
+// teller begins a prompt; one with another salt shares no block with it.
+func (s *Server) teller(salt string) *teller {
+	t := &teller{s: s, prompt: prompt{blocks: blocks{size: s.cluster.Engine.BlockTokens}}}
+	if salt != "" {
+		t.blocks.inner = maphash.String(s.hash, salt)
+	}
+	return t
 }
 
 // caching is whether the engines have a prefix cache.
@@ -185,7 +190,7 @@ func (t *teller) message(text *strings.Builder, m *dialect.ServerMessage) {
 
 func (s *Server) promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
 	if api != dialect.OpenAICompletions {
-		t := s.teller()
+		t := s.teller(r.Salt)
 		var b strings.Builder
 		t.token("<|begin|>")
 		if r.Instructions != "" {
@@ -200,7 +205,7 @@ func (s *Server) promptsOf(api dialect.API, r *dialect.ServerRequest) []prompt {
 	}
 	all := make([]prompt, len(r.Prompts))
 	for i, text := range r.Prompts {
-		t := s.teller()
+		t := s.teller(r.Salt)
 		t.text = text
 		t.said(text)
 		if text == "" {

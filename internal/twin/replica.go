@@ -185,9 +185,13 @@ type choice struct {
 	// function that is called instead of an answer.
 	thinking int
 	tool     string
-	last     float64 // when its last token was made
-	held     []byte  // text that waits for more of its event
-	sent     int     // the index of the last token sent
+	// form is the JSON text that it follows, nil for free text; closed says that it
+	// comes to its end.
+	form   *form
+	closed bool
+	last   float64 // when its last token was made
+	held   []byte  // text that waits for more of its event
+	sent   int     // the index of the last token sent
 	// whole and thought are the text so far of an answer that is not a stream, or that
 	// is kept.
 	whole, thought []byte
@@ -610,7 +614,10 @@ func (r *replica) say(out []byte, m made) []byte {
 		a.cached += m.cached
 	}
 	piece := ""
-	if c.tool == "" || index > 0 { // the first token of a call is its function
+	switch {
+	case c.form != nil && index >= c.thinking:
+		piece = c.form.piece(index-c.thinking, c.seq.Output-c.thinking, c.closed, c.speech.next)
+	case c.tool == "" || index > 0: // the first token of a call is its function
 		piece = c.speech.next()
 	}
 	a.completion++
@@ -681,17 +688,17 @@ func (r *replica) say(out []byte, m made) []byte {
 		out = a.w.AppendText(out, c.index, piece, "", u)
 	}
 	out = a.close(out)
-	if !a.send(out) {
+	if !a.send(out, last) {
 		r.cancel(a)
 	}
 	return out
 }
 
-// send sends a part of the answer. The end of a response says all of it again: what is
-// longer than what may be queued is, once, as long as it is.
-func (a *answer) send(p []byte) bool {
-	if len(p) > maxQueued/2 {
-		return a.conn.sendUpTo(p, maxQueued+len(p))
+// send sends a part of the answer. The end of a response says all of it again: that is
+// as long as it is, whatever waits before it.
+func (a *answer) send(p []byte, end bool) bool {
+	if end && a.id != "" {
+		return a.conn.sendUpTo(p, math.MaxInt)
 	}
 	return a.conn.send(p)
 }
@@ -769,7 +776,7 @@ func (a *answer) finish(out []byte) []byte {
 		if a.chunked {
 			out = append(out, "0\r\n\r\n"...)
 		}
-		a.send(out)
+		a.send(out, true)
 		a.release()
 		return out
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -195,13 +196,46 @@ func TestUnknownResponses(t *testing.T) {
 	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
 }
 
-// The end of a response says all of it again, however long it is.
+// The end of a response says all of it again, however long that is and however late
+// its client reads.
 func TestLongResponse(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: 20 * time.Microsecond})
-	const tokens = 60_000
-	a, _ := askIn(t, url, dialect.OpenAIResponses, &message.Request{Parts: []message.Part{{Text: "x"}}, MaxTokens: tokens, Exact: true}, &dialect.Options{Stream: true})
-	if n := CountTokens(a.Text); n != tokens || a.Usage.Completion != tokens || len(a.Text) < maxQueued {
-		t.Errorf("%d tokens of %d bytes, %+v", n, len(a.Text), a.Usage)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, url := startOn(t, ServerConfig{Step: 20 * time.Microsecond, TokensPerEvent: maxTokensPerEvent}, cramped{l})
+	// What comes before the end is less than what may wait for a client.
+	const tokens = 30_000
+	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"input":"x","stream":true,"max_output_tokens":%d,"ignore_eos":true}`, tokens)
+	fmt.Fprintf(nc, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	eventually(t, "the whole answer is made", func() bool { return s.Stats().OutputTokens == tokens })
+	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%v after %d bytes", err, len(b))
+	}
+	_, last, _ := strings.Cut(string(b), "\nevent: response.incomplete\ndata: ")
+	var e struct {
+		Response struct {
+			Output []struct{ Content []struct{ Text string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(last), &e); err != nil {
+		t.Fatalf("%v: the stream ends with %.200q", err, last)
+	}
+	if n := CountTokens(e.Response.Output[0].Content[0].Text); n != tokens {
+		t.Errorf("the end has %d tokens", n)
 	}
 }
 

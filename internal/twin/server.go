@@ -10,6 +10,7 @@ import (
 	"hash/maphash"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -638,7 +639,7 @@ func (s *Server) generate(q *ask, api dialect.API) *answer {
 		if api == dialect.OpenAIResponses {
 			h = append(h, a.close(a.w.AppendCreated(a.begin(nil)))...)
 		}
-		a.send(h)
+		a.conn.sendUpTo(h, maxQueued+len(h)) // a response says its request again
 	}
 	a.replica.submit(a)
 	return a
@@ -655,6 +656,21 @@ func (s *Server) begin(q *ask, api dialect.API, r *dialect.ServerRequest) *answe
 	if err != nil {
 		q.bad("%v", err)
 		return nil
+	}
+	var shape *form
+	if r.Schema != "" && tool == "" {
+		if shape, err = formOf(r.Schema); err != nil {
+			field := "response_format"
+			if api == dialect.OpenAIResponses {
+				field = "text.format"
+			}
+			q.malformed(&dialect.RequestError{Field: field, Reason: err.Error()})
+			return nil
+		}
+		if len(r.Stop) > 0 {
+			q.malformed(&dialect.RequestError{Field: "stop", Reason: "an answer that follows a schema ends where that does"})
+			return nil
+		}
 	}
 	// A conversation has a history, thoughts and calls.
 	talks := api != dialect.OpenAICompletions
@@ -695,10 +711,10 @@ func (s *Server) begin(q *ask, api dialect.API, r *dialect.ServerRequest) *answe
 		a.prompt += p.tokens
 		a.limit = max(a.limit, limit)
 		for range r.N {
-			c := s.choice(r, p, len(a.choices), limit)
+			c := s.choice(r, p, shape, len(a.choices), limit)
 			c.answer = a
 			c.settle(r, tool, thinks)
-			if s.caching() && talks && !thinks && tool == "" && c.speech.cut < 0 {
+			if s.caching() && talks && !thinks && tool == "" && shape == nil && c.speech.cut < 0 {
 				// Who sends the answer back may find it in the cache.
 				c.seq.Answer = max(1, random.Derive(c.seed, labelAnswer))
 				c.blocks, c.remembered = p.blocks, true
@@ -729,7 +745,7 @@ func (s *Server) begin(q *ask, api dialect.API, r *dialect.ServerRequest) *answe
 }
 
 // choice is one sequence for a prompt: its text, and how long it is by itself.
-func (s *Server) choice(r *dialect.ServerRequest, p prompt, index, limit int) choice {
+func (s *Server) choice(r *dialect.ServerRequest, p prompt, shape *form, index, limit int) choice {
 	seed := textSeed(s.cfg.Seed, p.text, index)
 	if r.Seed != nil {
 		seed = random.Derive(s.cfg.Seed, uint64(*r.Seed), uint64(index))
@@ -737,11 +753,17 @@ func (s *Server) choice(r *dialect.ServerRequest, p prompt, index, limit int) ch
 	output, finish := limit, finishLength
 	if !r.IgnoreEOS {
 		natural := naturalAnswer.Int(random.Stream(seed), 1)
+		if shape != nil {
+			least := shape.least() + int(math.Ceil(float64(shape.least())*thinkShare(r)/(1-thinkShare(r))))
+			if natural = max(natural, least); !shape.free {
+				natural = least
+			}
+		}
 		if natural = max(natural, r.MinTokens); natural < limit {
 			output, finish = natural, finishStop
 		}
 	}
-	return choice{index: index, finish: finish, seed: seed, seq: Seq{Prompt: p.tokens, Output: output, Limit: limit, Content: p.content}, speech: speech{seed: seed, left: output, cut: -1}}
+	return choice{form: shape, closed: r.IgnoreEOS || finish == finishStop, index: index, finish: finish, seed: seed, seq: Seq{Prompt: p.tokens, Output: output, Limit: limit, Content: p.content}, speech: speech{seed: seed, left: output, cut: -1}}
 }
 
 // callTokens is the least number of tokens of a call that is complete: the name,
@@ -765,6 +787,12 @@ func (c *choice) settle(r *dialect.ServerRequest, tool string, thinks bool) {
 	case thinks:
 		// At least one token of each, when there are two.
 		c.thinking = min(max(1, int(thinkShare(r)*float64(c.seq.Output))), c.seq.Output-1)
+		if f := c.form; f != nil && c.closed {
+			// The answer needs its tokens to be complete.
+			if c.thinking = min(c.thinking, max(0, c.seq.Output-f.least())); !f.free && c.finish == finishStop {
+				c.thinking = max(0, c.seq.Output-f.least())
+			}
+		}
 		c.speech.skip = c.thinking
 	}
 	if len(r.Stop) > 0 {
