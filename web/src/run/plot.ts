@@ -7,6 +7,7 @@ import { brief, duration, figure } from '../format'
 import { alpha, palette, workColor } from '../theme'
 import type { Board } from './board'
 import { envelopeKey } from './board'
+import { columnsOf, columnWidth, fillColumns, isDense, lineColumns } from './columns'
 import { bandKey, type Frame } from './frame'
 import type { Lane, Look } from './lanes'
 import { niceTop, type Span } from './view'
@@ -38,6 +39,7 @@ interface Drawing { data: (N[] | number[])[]; series: uPlot.Series[]; bands: uPl
 function alone(u: uPlot, si: number): number[] | null {
   const d = u.data[si] as N[]
   const out: number[] = []
+  if (isDense(u, 1)) return out
   const [from, to] = u.series[0]?.idxs ?? [0, d.length - 1]
   for (let i = from; i <= to; i++) {
     if (d[i] != null && (i === 0 || d[i - 1] == null) && (i === d.length - 1 || d[i + 1] == null)) out.push(i)
@@ -73,9 +75,13 @@ function marks(u: uPlot, si: number, from: number, to: number): uPlot.Series.Pat
   return { fill, stroke: null, clip: null, flags: 1 } as unknown as uPlot.Series.Paths
 }
 
-const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uPlot.Series => ({ stroke: color, width, points: dots(color), ...more })
+const linear = (uPlot.paths.linear as NonNullable<typeof uPlot.paths.linear>)()
+/** A line as uPlot draws it, while it has no more values than pixels. */
+const sparse: uPlot.Series.PathBuilder = (u, si, from, to) => (isDense(u, u.series[si]?.width ?? 1) ? null : linear(u, si, from, to))
+
+const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uPlot.Series => ({ stroke: color, width, points: dots(color), paths: sparse, ...more })
 /** The edge of a fill, not seen itself. */
-const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false } }
+const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false }, paths: sparse }
 
 /** How lane is drawn with these toggles from f; null when f has nothing for it. */
 function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
@@ -199,6 +205,7 @@ export class Plot {
   #shape = ''
   #slo: number | null = null
   #from: Frame | null = null
+  #drawn: Drawing | null = null
 
   constructor(readonly host: HTMLElement, readonly board: Board, public lane: Lane) {}
 
@@ -220,6 +227,7 @@ export class Plot {
     // The same lines as before only get new figures; others need a new plot.
     const shape = JSON.stringify([d.series.length, d.bands.map((b) => b.series), [...toggles.off], toggles.workloads, palette().background, palette().accent, this.lane.parts.map((p) => p.id)])
     const data = d.data as uPlot.AlignedData
+    this.#drawn = d
     this.#slo = this.lane.figure ? (this.board.doc.slo.find((s) => !s.workload && s.metric === this.lane.figure)?.limit ?? null) : null
     if (u && shape === this.#shape) {
       if (u.width !== width || u.height !== height) u.setSize({ width, height })
@@ -278,8 +286,25 @@ export class Plot {
       ],
       series: d.series,
       bands: d.bands,
-      hooks: { draw: [(u) => this.#limit(u)] },
+      hooks: { drawSeries: [(u, si) => this.#dense(u, si)], draw: [(u) => this.#limit(u)] },
     }
+  }
+
+  // What has more values than there are pixels across: uPlot has left it out, it is drawn here.
+  #dense(u: uPlot, si: number) {
+    const d = this.#drawn
+    const s = d?.series[si]
+    if (!d || !s || s.paths === marks || !isDense(u, s.width ?? 1)) return
+    const wide = columnWidth(s.width ?? 1)
+    const of = (i: number) => columnsOf(u, i, wide)
+    for (const b of d.bands) {
+      if (b.series[0] !== si) continue
+      const below = d.series[b.series[1]]
+      const lower = of(b.series[1])
+      fillColumns(u, wide, of(si).top, below === edge ? lower.bottom : lower.top, b.fill as string)
+    }
+    if (typeof s.fill === 'string') fillColumns(u, wide, of(si).top, null, s.fill)
+    if (s !== edge) lineColumns(u, wide, of(si), s.stroke as string, s.width ?? 1, s.dash)
   }
 
   // The limit as a dashed line, or, where it is far above, as a word at the top.
