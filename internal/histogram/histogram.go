@@ -136,6 +136,10 @@ func (h *Histogram) RecordN(v int64, n uint64) {
 // each of them, so that the sum of the histogram grows by exactly total. It is
 // for a gap that brought n tokens.
 func (h *Histogram) RecordShared(total int64, n uint64) {
+	if n == 1 { // the usual case
+		h.Record(total)
+		return
+	}
 	if n == 0 {
 		return
 	}

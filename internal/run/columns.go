@@ -110,6 +110,9 @@ type column struct {
 	// get takes a value that is not null, at entry i of a list.
 	get func(r *record.Request, v parquet.Value)
 	at  func(r *record.Request, i int, v parquet.Value)
+	// int64s and int32s are, where there are many entries, at for all of them.
+	int64s func(r *record.Request, list []int64)
+	int32s func(r *record.Request, list []int32)
 }
 
 func int64s(name string, f func(*record.Request) *int64) column {
@@ -130,6 +133,21 @@ func int32s(name string, f func(*record.Request) *int32) column {
 
 func bools(name string, f func(*record.Request) *bool) column {
 	return column{name: name, get: func(r *record.Request, v parquet.Value) { *f(r) = v.Boolean() }}
+}
+
+// words is strs for a column of few different texts, which are made once.
+func words(name string, f func(*record.Request) *string) column {
+	const most = 1000
+	known := make(map[string]string)
+	return column{name: name, get: func(r *record.Request, v parquet.Value) {
+		s, ok := known[string(v.ByteArray())]
+		if !ok {
+			if s = string(v.ByteArray()); len(known) < most {
+				known[s] = s
+			}
+		}
+		*f(r) = s
+	}}
 }
 
 func strs(name string, f func(*record.Request) *string) column {
@@ -186,14 +204,14 @@ func columns() []column {
 	return []column{
 		uint64s("id", func(r *request) *uint64 { return &r.ID }),
 		uint32s("agent", func(r *request) *uint32 { return &r.Agent }),
-		strs("workload", func(r *request) *string { return &r.Workload }),
+		words("workload", func(r *request) *string { return &r.Workload }),
 		uint64s("session", func(r *request) *uint64 { return &r.Session }),
 		uint32s("turn", func(r *request) *uint32 { return &r.Turn }),
 		uint32s("user", func(r *request) *uint32 { return &r.User }),
 		uint32s("step", func(r *request) *uint32 { return &r.Step }),
 		enum("phase", func(r *request) *record.Phase { return &r.Phase }),
 		uint32s("target", func(r *request) *uint32 { return &r.Target }),
-		strs("remote", func(r *request) *string { return &r.Remote }),
+		words("remote", func(r *request) *string { return &r.Remote }),
 
 		int64s("t_scheduled", func(r *request) *int64 { return &r.Scheduled }),
 		int64s("t_start", func(r *request) *int64 { return &r.Start }),
@@ -221,7 +239,7 @@ func columns() []column {
 			name: "http_status",
 			get:  func(r *request, v parquet.Value) { r.HTTPStatus = uint16(v.Uint32()) },
 		},
-		strs("finish_reason", func(r *request) *string { return &r.Finish }),
+		words("finish_reason", func(r *request) *string { return &r.Finish }),
 		strs("message", func(r *request) *string { return &r.Message }),
 		{
 			name: "flags",
@@ -275,9 +293,23 @@ func columns() []column {
 			name: "event_gaps",
 			// The differences are added up once the first event is known.
 			at: func(r *request, i int, v parquet.Value) { event(r, i+1).At = v.Int64() },
+			int64s: func(r *request, list []int64) {
+				event(r, len(list))
+				for i, v := range list[:min(len(list), len(r.Events)-1)] {
+					r.Events[i+1].At = v
+				}
+			},
 		},
-		list("event_tokens",
-			func(e *record.Event, v parquet.Value) { e.Tokens = v.Int32() }),
+		{
+			name: "event_tokens",
+			at:   func(r *request, i int, v parquet.Value) { event(r, i).Tokens = v.Int32() },
+			int32s: func(r *request, list []int32) {
+				event(r, len(list)-1)
+				for i, v := range list[:min(len(list), len(r.Events))] {
+					r.Events[i].Tokens = v
+				}
+			},
+		},
 		list("event_cumulative_tokens",
 			func(e *record.Event, v parquet.Value) { e.Cumulative = v.Int32() }),
 		list("event_text_bytes",
@@ -307,6 +339,8 @@ type layout struct {
 	// leaves has the column of each leaf, nil for one that this version does not
 	// know.
 	leaves []*column
+	// levels are the leaves as the file has them.
+	levels []parquet.LeafColumn
 }
 
 // layoutOf binds to s, whose columns may be fewer, more, or in another order.
@@ -333,7 +367,7 @@ func layoutOf(s *parquet.Schema) (*layout, error) {
 		} else if kind != leaf.Node.Type().Kind() {
 			return nil, fmt.Errorf("column %s has type %s, want %s", path[0], leaf.Node.Type(), kind)
 		}
-		l.leaves = append(l.leaves, c)
+		l.leaves, l.levels = append(l.leaves, c), append(l.levels, leaf)
 	}
 	return l, nil
 }
@@ -406,9 +440,13 @@ func (l *layout) read(r *record.Request, row parquet.Row) {
 			c.get(r, v)
 		}
 	}
-	e := r.Events
+	follow(r.Events, r.FirstToken)
+}
+
+// follow makes times of the gaps between events, and numbers of their reads.
+func follow(e []record.Event, firstToken int64) {
 	if len(e) > 0 && e[0].At == record.Unset {
-		e[0].At = r.FirstToken
+		e[0].At = firstToken
 	}
 	for i := 1; i < len(e); i++ {
 		e[i].At += e[i-1].At

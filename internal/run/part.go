@@ -147,10 +147,11 @@ func openPartTo(name string, single bool) (f *os.File, pf *parquet.File, rows in
 	return f, pf, rows, err
 }
 
-// readPart calls yield with each record of a part until it returns false. It
+// readPart calls yield with each record of a part until it returns false, of which only
+// the columns wanted are known. It
 // returns how many rows could not be read, -1 when not even that is known, and
 // why. A damaged part is an error and gives no rows.
-func readPart(name string, yield func(*record.Request) bool) (lost int64, err error) {
+func readPart(name string, wanted func(column string) bool, yield func(*record.Request) bool) (lost int64, err error) {
 	f, pf, lost, err := openPart(name)
 	if err != nil {
 		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
@@ -161,10 +162,8 @@ func readPart(name string, yield func(*record.Request) bool) (lost int64, err er
 		return lost, fmt.Errorf("read part %s: %w", filepath.Base(name), err)
 	}
 	r := new(record.Request)
-	rows := make([]parquet.Row, rowsAtOnce)
 	for _, g := range pf.RowGroups() {
-		more, err := readGroup(g, rows, func(row parquet.Row) bool {
-			l.read(r, row)
+		more, err := l.readRecords(g, r, wanted, func(r *record.Request) bool {
 			lost--
 			return yield(r)
 		})

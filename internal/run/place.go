@@ -26,13 +26,18 @@ type Place struct {
 // ErrNoRecord says that there is no such record on disk.
 var ErrNoRecord = errors.New("no such record on disk")
 
-// Placed returns the records as Requests does, each with its place.
-func (r *Run) Placed() iter.Seq2[Place, *record.Request] {
+// Placed returns the records as Requests does, each with its place. Only the named columns
+// of requests/part-*.parquet are read; without a name it is all of them.
+func (r *Run) Placed(columns ...string) iter.Seq2[Place, *record.Request] {
+	wanted := everything
+	if len(columns) > 0 {
+		wanted = func(name string) bool { return slices.Contains(columns, name) }
+	}
 	return func(yield func(Place, *record.Request) bool) {
 		r.notes = r.eachPart(requestsDir, func(name string, skip int64) (rows, lost int64, more bool, err error) {
 			more = true
 			p := Place{Part: filepath.Base(name), Row: -1}
-			lost, err = readPart(name, func(q *record.Request) bool {
+			lost, err = readPart(name, wanted, func(q *record.Request) bool {
 				p.Row++
 				if p.Row < skip {
 					return true

@@ -92,7 +92,7 @@ func (r *Run) Requests() iter.Seq[*record.Request] {
 	return func(yield func(*record.Request) bool) {
 		r.notes = r.eachPart(requestsDir, func(name string, skip int64) (rows, lost int64, more bool, err error) {
 			more = true
-			lost, err = readPart(name, func(q *record.Request) bool {
+			lost, err = readPart(name, everything, func(q *record.Request) bool {
 				if skip > 0 {
 					skip--
 					return true
@@ -105,6 +105,9 @@ func (r *Run) Requests() iter.Seq[*record.Request] {
 		})
 	}
 }
+
+// everything wants all columns.
+func everything(string) bool { return true }
 
 // eachPart calls read with the name of each part in a folder of the run and the
 // number of its first rows that were read before, under another name. read
