@@ -226,6 +226,12 @@ func (s *Store) addGaps(r *record.Request, workload int, t, end int64) {
 	if r.Status != record.OK || len(r.Events) < 2 {
 		return
 	}
+	if s.building {
+		of, t := s.gapsOf(r, workload, t)
+		h := s.openGaps(of, s.grid.cell(t))
+		stats.ITL(r, func(gap int64, tokens int32) { h.RecordShared(gap, uint64(tokens)) })
+		return
+	}
 	h := &s.scratch
 	h.Reset()
 	if !stats.ITL(r, func(gap int64, tokens int32) { h.RecordShared(gap, uint64(tokens)) }) {
@@ -259,20 +265,55 @@ func (s *Store) settle(t int64) {
 	s.unsettled = kept
 }
 
+// openCell is a cell of gaps that is added to while a run is read from disk.
+type openCell struct {
+	of, cell int
+	gaps     histogram.Histogram
+}
+
+// openCells is how many of them there are, each of some 20 kB: those that end at about
+// the same time.
+const openCells = 64
+
+// openGaps returns the gaps of a cell, to which more can be added until the next call.
+func (s *Store) openGaps(of, cell int) *histogram.Histogram {
+	if s.open == nil {
+		s.open = make([]openCell, openCells)
+	}
+	c := &s.open[(cell*gapsKinds+of)%openCells]
+	if c.of != of || c.cell != cell {
+		s.closeGaps(c)
+		c.of, c.cell = of, cell
+	}
+	return &c.gaps
+}
+
+// closeGaps puts the gaps of an open cell where they belong.
+func (s *Store) closeGaps(c *openCell) {
+	if c.gaps.Count() == 0 {
+		return
+	}
+	s.bin, _ = c.gaps.AppendBinary(s.bin[:0]) // it never fails
+	s.put(c.of, c.cell, s.bin)
+	c.gaps.Reset()
+}
+
 // file puts gaps into the cell of their schedule.
-func (s *Store) file(u *unsettled) {
-	for len(s.gaps) <= u.of {
+func (s *Store) file(u *unsettled) { s.put(u.of, s.grid.cell(u.scheduled), u.gaps) }
+
+// put adds gaps to a cell.
+func (s *Store) put(of, cell int, gaps []byte) {
+	for len(s.gaps) <= of {
 		s.gaps = append(s.gaps, nil)
 	}
-	i := s.grid.cell(u.scheduled)
-	for len(s.gaps[u.of]) <= i {
-		s.gaps[u.of] = append(s.gaps[u.of], nil)
+	for len(s.gaps[of]) <= cell {
+		s.gaps[of] = append(s.gaps[of], nil)
 	}
-	c := &s.gaps[u.of][i]
-	if len(*c)+len(u.gaps) > joinedGaps {
+	c := &s.gaps[of][cell]
+	if len(*c)+len(gaps) > joinedGaps {
 		*c = joined(&s.scratch, *c)
 	}
-	*c = append(*c, u.gaps...)
+	*c = append(*c, gaps...)
 }
 
 // joined puts the histograms in b together.

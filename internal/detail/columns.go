@@ -187,6 +187,14 @@ func (c *columns) add(r *record.Request, workload uint16, finish uint8, withITL 
 	}
 }
 
+// grow makes room for n requests.
+func (c *columns) grow(n int) {
+	c.id, c.scheduled, c.session = slices.Grow(c.id, n), slices.Grow(c.scheduled, n), slices.Grow(c.session, n)
+	c.user, c.turn, c.profile = slices.Grow(c.user, n), slices.Grow(c.turn, n), slices.Grow(c.profile, n)
+	c.prompt, c.cached, c.output = slices.Grow(c.prompt, n), slices.Grow(c.cached, n), slices.Grow(c.output, n)
+	c.tpotTokens, c.place = slices.Grow(c.tpotTokens, n), slices.Grow(c.place, n)
+}
+
 // number returns that of a profile.
 func (c *columns) number(p profile) uint32 {
 	n, ok := c.numbers[p]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"plimsoll/internal/record"
+	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 )
 
@@ -57,7 +58,7 @@ func manyOnDisk(t testing.TB, n int) *Store {
 	in := manyRequests(0, 0, nil)
 	s := New(Meta{Input: in})
 	manyRequests(n, 10, s.AddRequest)
-	s.finish(nil)
+	s.finish()
 	dir := t.TempDir()
 	if err := s.write(dir, stamp{}); err != nil {
 		t.Fatal(err)
@@ -89,8 +90,8 @@ func TestMemoryOfRequests(t *testing.T) {
 	s := manyOnDisk(t, n)
 	per := float64(heap()-before) / n
 	t.Logf("%.1f bytes a request", per)
-	if per > 135 { // of which some 20 are the cells of an hour
-		t.Errorf("%.1f bytes a request, want at most 135", per)
+	if per > 120 { // of which some 20 are the cells of an hour
+		t.Errorf("%.1f bytes a request, want at most 120", per)
 	}
 	runtime.KeepAlive(s)
 }
@@ -137,7 +138,7 @@ func TestQuestionsCostLittle(t *testing.T) {
 	s := New(Meta{Input: in})
 	start := cpu()
 	manyRequests(n, 40, s.AddRequest)
-	s.finish(nil)
+	s.finish()
 	dir := t.TempDir()
 	if err := s.write(dir, stamp{}); err != nil {
 		t.Fatal(err)
@@ -293,7 +294,7 @@ func BenchmarkEnvelope(b *testing.B) {
 			s.AddCell(int64(i)*second, k, r.Float64())
 		}
 	}
-	s.finish(nil)
+	s.finish()
 	dir := b.TempDir()
 	if err := s.writeSeries(dir, stamp{}); err != nil {
 		b.Fatal(err)
@@ -308,4 +309,77 @@ func BenchmarkEnvelope(b *testing.B) {
 		back.Envelope("sm_active", "value", 0, 0, 600)
 	}
 	_ = back.Close() // read only
+}
+
+// diskRun is a run of n requests on disk.
+func diskRun(t testing.TB, n, events int) *run.Run {
+	t.Helper()
+	in := manyRequests(0, 0, nil)
+	start := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	w, err := run.Create(t.TempDir(), run.Info{Name: "many", Start: start, Input: &in}, []byte("name: many\n"), run.Blocking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	manyRequests(n, events, w.Add)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Update(func(i *run.Info) { i.State, i.End, i.Input, i.Records = run.Done, &start, &in, int64(n) }); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := run.Open(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+// Making the files allocates for pages and cells, not for each request, and takes not many
+// times what reading the records does.
+func TestMakingCostsLittle(t *testing.T) {
+	if testing.Short() || raceEnabled || testing.CoverMode() != "" {
+		t.Skip("costs are not what they are")
+	}
+	const n = 100_000
+	r := diskRun(t, n, 20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := Make(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	allocs, size := float64(after.Mallocs-before.Mallocs)/n, float64(after.TotalAlloc-before.TotalAlloc)/n
+	t.Logf("%.3f allocations and %.0f bytes a request", allocs, size)
+	if allocs > 1.5 || size > 1500 {
+		t.Errorf("%.3f allocations and %.0f bytes a request, want at most 1.5 and 1500", allocs, size)
+	}
+	best := math.Inf(1)
+	for range 4 { // of some tries the one that the machine disturbed least
+		start := cpu()
+		for range r.Placed(needed...) { //nolint:revive // only the reading counts
+		}
+		read := cpu() - start
+		start = cpu()
+		if err := Make(r, nil); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, float64(cpu()-start)/float64(read))
+	}
+	t.Logf("making takes %.1f times reading", best)
+	if best > 4 {
+		t.Errorf("making takes %.1f times what reading the records does, want at most 4", best)
+	}
+}
+
+func BenchmarkMake(b *testing.B) {
+	const n = 200_000
+	r := diskRun(b, n, 20)
+	b.ReportAllocs()
+	start := cpu()
+	for b.Loop() {
+		if err := Make(r, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(cpu()-start)/float64(b.N)/n, "cpu-ns/request")
 }

@@ -209,7 +209,7 @@ func TestFiguresAreThoseOfTheSummary(t *testing.T) {
 		if diff := sameFigures(want, s.Figures(in.Steps[0].Start, in.Steps[len(in.Steps)-1].End)); diff != "" {
 			t.Fatalf("before the end (-summary +figures):\n%s", diff)
 		}
-		s.finish(nil)
+		s.finish()
 		start, end := in.Steps[0].Start, in.Steps[len(in.Steps)-1].End
 		for name, from := range map[string][2]int64{
 			"the whole run": {0, 0}, "the steady windows": {start, end},

@@ -149,24 +149,24 @@ func (s *Store) order(sel *selection, f figure, values []float64) []uint32 {
 
 // ascending sorts the rows that have a figure by it.
 func (c *columns) ascending(f figure) []uint32 {
-	out := make([]uint32, 0, c.rows())
-	values := make([]float64, c.rows())
-	for row := range c.rows() {
-		if v, ok := c.value(row, f); ok {
-			values[row] = v
-			out = append(out, uint32(row))
+	rows, keys := make([]uint32, 0, c.rows()), make([]uint64, 0, c.rows())
+	b := newBlock()
+	for first := 0; first < c.rows(); first += blockRows {
+		values := b.values[:min(blockRows, c.rows()-first)]
+		c.fill(f, b, first, values)
+		for i, v := range values {
+			if v != v {
+				continue
+			}
+			rows = append(rows, uint32(first+i))
+			if f == figTPOT {
+				keys = append(keys, keyOf(v))
+			} else { // whole numbers have fewer digits
+				keys = append(keys, uint64(int64(v))^1<<63)
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b uint32) int {
-		switch x, y := values[a], values[b]; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return cmp.Compare(a, b)
-	})
-	return out
+	return sortByKey(keys, rows)
 }
 
 // Figures returns the figures of the requests scheduled in [from, to) ns, by the

@@ -97,7 +97,7 @@ func TestFilesHoldTheStore(t *testing.T) {
 		cells := rapid.SampledFrom([]int{0, 1, 9, 700, 1300}).Draw(t, "cells")
 		s := storeOf(in, list)
 		someCells(r, s, cells)
-		s.finish(nil)
+		s.finish()
 		grown := map[int]map[string]string{}
 		for _, points := range []int{2, 20, 2000} {
 			grown[points] = courses(s, points)
@@ -136,7 +136,7 @@ func TestOpenSaysWhatTheRunSaid(t *testing.T) {
 	in, list := someRun(r, 400, 2)
 	saved, _ := saveRun(t, in, list)
 	live := storeOf(in, list)
-	live.finish(nil)
+	live.finish()
 	want := answers(t, live, in)
 	for _, again := range []string{"made", "found"} {
 		s, err := Open(saved, nil)
@@ -271,7 +271,7 @@ func FuzzReadRequests(f *testing.F) {
 	in, list := someRun(r, 5, 1)
 	s := storeOf(in, list)
 	someCells(r, s, 12)
-	s.finish(nil)
+	s.finish()
 	dir := f.TempDir()
 	if err := s.write(dir, stamp{}); err != nil {
 		f.Fatal(err)

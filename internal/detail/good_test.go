@@ -84,7 +84,7 @@ func TestGoodAgainstExact(t *testing.T) {
 		workload := rapid.SampledFrom([]string{"", "workload 1"}).Draw(t, "workload")
 		s := storeOf(in, list)
 		if rapid.Bool().Draw(t, "over") {
-			s.finish(nil)
+			s.finish()
 		}
 		from, to := int64(0), int64(0)
 		if rapid.Bool().Draw(t, "part") {

@@ -169,10 +169,20 @@ func naiveBars(all, taken []*record.Request, selected func(*record.Request) bool
 		}
 		group := int64(q.User) / width
 		values := [][2]string{
-			{"workload", q.Workload}, {"status", q.Status.String()}, {"error", q.Error.String()}, {"phase", q.Phase.String()},
-			{"step", strconv.Itoa(int(q.Step))}, {"turn", strconv.Itoa(int(q.Turn))}, {"target", strconv.Itoa(int(q.Target))},
-			{"user", between(group*width, (group+1)*width-1)}, {"prompt", class(q.Prompt)}, {"cached", class(q.Cached)}, {"output", class(q.Output)},
-			{"reused", connection}, {"http", strconv.Itoa(int(q.HTTPStatus))}, {"finish", q.Finish + "\x00"},
+			{"workload", q.Workload},
+			{"status", q.Status.String()},
+			{"error", q.Error.String()},
+			{"phase", q.Phase.String()},
+			{"step", strconv.Itoa(int(q.Step))},
+			{"turn", strconv.Itoa(int(q.Turn))},
+			{"target", strconv.Itoa(int(q.Target))},
+			{"user", between(group*width, (group+1)*width-1)},
+			{"prompt", class(q.Prompt)},
+			{"cached", class(q.Cached)},
+			{"output", class(q.Output)},
+			{"reused", connection},
+			{"http", strconv.Itoa(int(q.HTTPStatus))},
+			{"finish", q.Finish + "\x00"},
 		}
 		for _, name := range q.Flags.Names() {
 			values = append(values, [2]string{"flag", name})
@@ -222,7 +232,7 @@ func TestQuestionsAgainstRecords(t *testing.T) {
 		s := storeOf(in, list)
 		over := rapid.Bool().Draw(t, "over")
 		if over {
-			s.finish(nil)
+			s.finish()
 		}
 		for range 4 {
 			q, taken := someQuestion(t, list)
@@ -342,7 +352,7 @@ func TestTilesAgainstRecords(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	in, list := someRun(r, mostDots*8/5, 1)
 	s := storeOf(in, list)
-	s.finish(nil)
+	s.finish()
 	for _, y := range []string{"ttft", "output"} {
 		for _, color := range []string{"workload", "status"} {
 			sc, err := s.Scatter(Query{Color: color}, y, 640, 200)
@@ -387,4 +397,22 @@ func TestTilesAgainstRecords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Sorting by digits is sorting, and leaves equal ones in their order.
+func TestSortByKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.OneOf(
+			rapid.Float64Range(-1e3, 1e12), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, -1, 1e300, -1e300, 5e-324}),
+		), 0, 200).Draw(t, "values")
+		keys, rows := make([]uint64, len(values)), make([]uint32, len(values))
+		for i, v := range values {
+			keys[i], rows[i] = keyOf(v), uint32(i)
+		}
+		want := slices.Clone(rows)
+		slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(values[a], values[b]) })
+		if got := sortByKey(keys, rows); !slices.Equal(got, want) {
+			t.Fatalf("%v in the order %v, want %v", values, got, want)
+		}
+	})
 }

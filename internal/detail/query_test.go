@@ -77,7 +77,7 @@ func TestBandsAgainstExact(t *testing.T) {
 		over := rapid.Bool().Draw(t, "over")
 		s := storeOf(in, list)
 		if over {
-			s.finish(nil)
+			s.finish()
 		}
 		from, to := int64(0), int64(0)
 		if rapid.Bool().Draw(t, "part") {
@@ -290,7 +290,7 @@ func TestPagesOfSortedRows(t *testing.T) {
 	s := storeOf(in, list)
 	for _, over := range []bool{false, true} {
 		if over {
-			s.finish(nil)
+			s.finish()
 		}
 		for _, name := range append(slices.Clone(sortNames), "ttft", "tpot", "e2e", "send_lag", "ttlt") {
 			for _, down := range []string{"", "-"} {

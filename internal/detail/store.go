@@ -64,6 +64,11 @@ type Store struct {
 	unsettled []unsettled
 	settledTo int64
 	scratch   histogram.Histogram
+	// building says that the run is read from disk and asked nothing before it is over:
+	// gaps are filed by schedule at once, those of open cells when they are closed.
+	building bool
+	open     []openCell
+	bin      []byte
 
 	signals signals
 	// parts are where the records of an ended run lie, ascending by first.
