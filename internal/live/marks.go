@@ -222,9 +222,9 @@ func (d *doc) sources(w *Watch, now int64, infos []telemetry.SourceInfo) {
 		switch {
 		case !changed:
 		case s.on:
-			text, said := saysLost.Say(phrase.Text(in.Name))
+			text, said := saysLost.Say(phrase.Quote(in.Name))
 			if n := len(in.Gaps); n > 0 && in.Gaps[n-1].Why != "" {
-				text, said = saysLostWhy.Say(phrase.Text(in.Name), phrase.Text(in.Gaps[n-1].Why))
+				text, said = saysLostWhy.Say(phrase.Quote(in.Name), phrase.Text(in.Gaps[n-1].Why))
 			}
 			s.mark = d.add(detail.Mark{T: detail.ToMs(at), Kind: "lost", Severity: "note", Text: text, Said: said})
 		case s.mark >= 0:

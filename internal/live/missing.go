@@ -169,9 +169,9 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 			if given(id) || d.Kind == signal.Ratio && given(d.Part) && given(d.Whole) {
 				continue
 			}
-			m := lacking(l.name, id.String(), saysNotStated, nil, phrase.Text(strings.Join(speaks[l.group], ", ")))
+			m := lacking(l.name, id.String(), saysNotStated, nil, phrase.Quote(strings.Join(speaks[l.group], ", ")))
 			lacks := func(first telemetry.Missing) {
-				m.Why, m.Said = saysSourceLacks.Say(phrase.Text(first.Source), phrase.Text(first.Why))
+				m.Why, m.Said = saysSourceLacks.Say(phrase.Quote(first.Source), phrase.Text(first.Why))
 				m = enable(m, first.Enable)
 			}
 			if s := signals[id]; s != nil && s.known {
@@ -189,7 +189,7 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 
 // says says what came of a source.
 func says(in *telemetry.SourceInfo) (string, phrase.Said) {
-	name := phrase.Text(in.Name)
+	name := phrase.Quote(in.Name)
 	switch in.State {
 	case telemetry.StateAuthFailed:
 		return saysKeyAsked.Say(name)

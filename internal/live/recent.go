@@ -224,7 +224,7 @@ func (l *limit) header() LimitNow {
 
 // over says what is over the limit.
 func (l *limit) over() (string, phrase.Said) {
-	figure, of, limit := phrase.Text(l.Metric+" "+l.Stat), phrase.Text(l.Of()), phrase.Text(l.Value.String())
+	figure, of, limit := phrase.Quote(l.Metric+" "+l.Stat), phrase.Text(l.Of()), phrase.Quote(l.Value.String())
 	if math.IsInf(l.value, 1) {
 		return saysInfinite.Say(figure, of, limit)
 	}

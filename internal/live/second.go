@@ -88,7 +88,7 @@ func (w *Watch) requestEnded(r *record.Request) {
 		w.firstFail = true
 		text, said := saysFirstFailure.Say(phrase.Text(r.Error.String()))
 		if r.Message != "" {
-			text, said = saysFirstFailed.Say(phrase.Text(r.Error.String()), phrase.Text(r.Message))
+			text, said = saysFirstFailed.Say(phrase.Text(r.Error.String()), phrase.Quote(r.Message))
 		}
 		w.doc.mark(detail.Mark{T: detail.ToMs(at), Kind: "note", Severity: "fail", Text: text, Said: said})
 	}

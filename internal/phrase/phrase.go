@@ -18,8 +18,10 @@ type Value struct {
 	Number *float64 `json:"number,omitempty"`
 	// Unit is that of the number: ms, s, 1 for a share, /s; empty for a count.
 	Unit string `json:"unit,omitempty"`
-	// Text may be a name, which is the same in every language, or a phrase itself.
+	// Text is a text of this program, which another language may say otherwise.
 	Text string `json:"text,omitempty"`
+	// Quote is what someone else wrote, or a name: the same in every language.
+	Quote string `json:"quote,omitempty"`
 }
 
 // Said is what a program reads beside the sentence; its zero value is a sentence
@@ -111,15 +113,18 @@ func Number(v float64, unit string) Value {
 	return Value{Number: &v, Unit: unit}
 }
 
-// Text is a name or a phrase in English.
+// Text is a text of this program in English.
 func Text(s string) Value { return Value{Text: s} }
+
+// Quote is what someone else wrote, or a name.
+func Quote(s string) Value { return Value{Quote: s} }
 
 // String writes the value as an English sentence has it: counts whole, all else
 // with three significant digits, as the report does.
 func (v Value) String() string {
 	switch {
 	case v.Number == nil:
-		return v.Text
+		return v.Text + v.Quote
 	case v.Unit == "" && *v.Number == math.Trunc(*v.Number):
 		return strconv.FormatFloat(*v.Number, 'f', 0, 64)
 	case v.Unit == "1":

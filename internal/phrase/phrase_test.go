@@ -52,6 +52,7 @@ func TestValue(t *testing.T) {
 	f(Number(math.NaN(), "ms"), "–")
 	f(Number(math.Inf(1), "ms"), "–")
 	f(Text(""), "")
+	f(Quote("a name"), "a name")
 }
 
 func TestBugs(t *testing.T) {

@@ -91,7 +91,7 @@ func unread(r *run.Run, s *detail.Store, summary *stats.Summary, sumErr error) [
 	}
 	notes := r.Notes()
 	for _, n := range notes[:min(len(notes), mostMarks)] {
-		tell(saysPart, phrase.Text(n.Part), phrase.Text(n.Text))
+		tell(saysPart, phrase.Quote(n.Part), phrase.Text(n.Text))
 	}
 	if summary != nil && len(notes) == 0 && int64(s.Len()) < summary.Requests.Scheduled {
 		tell(saysFewRecords, phrase.Count(s.Len()), phrase.Count(summary.Requests.Scheduled))
@@ -233,11 +233,11 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 					break
 				}
 				to := detail.ToMs(g.ToNS)
-				text, said := saysUnread.Say(phrase.Text(s.Name))
+				text, said := saysUnread.Say(phrase.Quote(s.Name))
 				out = append(out, detail.Mark{T: detail.ToMs(g.FromNS), To: &to, Kind: "lost", Severity: "note", Text: text, Said: said})
 			}
 			for _, t := range s.Restarts[:min(len(s.Restarts), mostMarks)] {
-				text, said := saysAnew.Say(phrase.Text(s.Name))
+				text, said := saysAnew.Say(phrase.Quote(s.Name))
 				out = append(out, detail.Mark{T: detail.ToMs(t), Kind: "lost", Severity: "note", Text: text, Said: said})
 			}
 		}

@@ -227,7 +227,7 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 		}
 	}
 	check("engine_latency", below, known(maxBelowMS), below == nil || *below <= maxBelowMS, MakesNote,
-		saysEngineLatency, phrase.Text(of), millis(below))
+		saysEngineLatency, phrase.Quote(of), millis(below))
 
 	reuse := in.PrefixHitRatio
 	if k := s.Tokens; k.Cached != nil && k.Prompt != nil && *k.Prompt > 0 {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import testdata from '../../testdata/codes.json'
 import { Reader } from './told'
 import { dictionary } from './zh'
+import { words } from './zh/words'
 
 interface Code { code: string; text: string; values: string[] }
 const list: { codes: Code[]; texts: Record<string, string[]> } = testdata
@@ -26,6 +27,44 @@ test('no hole is left open, whatever the values are', () => {
   }
   expect(reader.said({ code: 'of a newer server' })).toBeNull()
   expect(reader.said({})).toBeNull()
+})
+
+const filled = (form: string, hole: RegExp, values: string[]) => { let i = 0; return form.replace(hole, (_, n?: string) => values[n ? Number(n) - 1 : i++]!) }
+
+test('every text of the server has Chinese, with a place for each of its holes', () => {
+  const all = Object.values(list.texts).flat()
+  expect(all.length).toBeGreaterThan(900)
+  const { texts } = dictionary
+  expect(all.filter((s) => !(s in texts))).toEqual([])
+  // What the server no longer says is not kept.
+  expect(Object.keys(texts).filter((s) => !all.includes(s) && !(s in words))).toEqual([])
+  for (const [en, zh] of Object.entries(texts)) {
+    const n = en.split('{}').length - 1
+    expect(holes(zh, /\{(\d)\}/g), en).toEqual(Array.from({ length: n }, (_, i) => String(i + 1)))
+    expect(zh, en).not.toBe('')
+  }
+})
+
+test('a text is known again with whatever is in its holes', () => {
+  const values = ['7q', '8q', '9q', '10q', '11q', '12q', '13q', '14q']
+  for (const [en, zh] of Object.entries(dictionary.texts)) {
+    const said = reader.text(filled(en, /\{(\d?)\}/g, values))
+    if (!en.includes(' ') && !en.includes('{}')) expect(said, en).toBe(zh)
+    else if (said !== filled(zh, /\{(\d)\}/g, values)) {
+      // Another form that says more fits as well: nothing may get lost.
+      expect(said, en).not.toBeNull()
+      for (const v of values.slice(0, en.split('{}').length - 1)) expect(said, en).toContain(v)
+    }
+    expect(said, en).not.toMatch(/\{\d\}|undefined/)
+  }
+})
+
+test('what is within what is known too, and what others wrote stays', () => {
+  expect(reader.text('users.prompt-tokens: uniform: low: want a number of tokens, not "x"')).toBe('users.prompt-tokens：uniform：下限：须为一个数（token），而不是 "x"')
+  expect(reader.text('unknown field: want one of url, model')).toBe('未知字段：须为以下之一：url, model')
+  expect(reader.text('CUDA out of memory')).toBeNull()
+  expect(reader.text('the model "x" does not exist')).toBeNull()
+  expect(reader.said({ code: 'live.first_failure.message', values: { error: { text: 'http_status' }, message: { quote: 'want text' } } })).toBe('首次失败：http_status：want text')
 })
 
 test('numbers are written as the panel writes them', () => {

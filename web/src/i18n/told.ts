@@ -5,8 +5,8 @@
 import { count, figure, plain } from '../format'
 import { again, language, onLanguage } from '.'
 
-/** What fills a hole of a sentence: a number in a unit, or a text. */
-export interface Value { number?: number | null; unit?: string; text?: string }
+/** What fills a hole of a sentence: a number in a unit, a text of the server, or what someone else wrote. */
+export interface Value { number?: number | null; unit?: string; text?: string; quote?: string }
 /** A sentence for programs: its code, and what fills its holes. */
 export interface Said { code?: string; values?: Record<string, Value> }
 
@@ -32,10 +32,12 @@ export class Reader {
       else this.#exact.set(en, text)
     }
     // The more a form says itself, the surer it is: it is tried first.
-    const said = (form: string) => form.replaceAll('{}', '').length
-    patterns.sort((a, b) => said(b[0]) - said(a[0]))
+    const said = (form: string) => form.replaceAll('{}', '')
+    patterns.sort((a, b) => said(b[0]).length - said(a[0]).length)
     for (const [en, text] of patterns) {
-      this.#patterns.push({ form: new RegExp('^' + en.split('{}').map((s) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('(.*?)') + '$', 's'), text })
+      // A form that says little itself would fit much that is not of the server: its holes take words alone.
+      const hole = (said(en).match(/\p{L}/gu)?.length ?? 0) < 8 ? '([^.:;]{0,60}?)' : '(.*?)'
+      this.#patterns.push({ form: new RegExp('^' + en.split('{}').map((s) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join(hole) + '$', 's'), text })
     }
   }
 
@@ -82,7 +84,7 @@ export class Reader {
   }
 
   value(v: Value): string {
-    if (v.number === undefined || v.number === null) return this.part(v.text ?? '')
+    if (v.number === undefined || v.number === null) return v.quote ?? this.part(v.text ?? '')
     return plain(v.unit ? figure(v.number, v.unit) : count(v.number))
   }
 }
