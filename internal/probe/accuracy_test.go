@@ -270,3 +270,93 @@ func TestStallIsTheTwinsStep(t *testing.T) {
 		}
 	}
 }
+
+// parallel-latency finds the twin's own step, what of it the weights do not take, and
+// what context adds to it: launches, the host and what devices send each other are all
+// in the twin's account, with one device and with eight. What many users add is less
+// than so many at once would: they begin one after another.
+func TestStepBeyondTheWeightsIsTheTwins(t *testing.T) {
+	for _, c := range []twin.ClusterConfig{
+		{Model: "llama-3.1-8b", GPU: "h100", TP: 1},
+		{Model: "llama-3.1-8b", GPU: "h100", TP: 4},
+		{Model: "llama-3.1-8b", GPU: "h100", TP: 8},
+		{Model: "llama-3.1-70b", GPU: "h200", TP: 4},
+		{Model: "llama-3.1-70b", GPU: "b200", TP: 8, Engine: "trtllm"},
+	} {
+		p, res := simulated(t, c, "fabric/parallel-latency", fmt.Sprintf("target.hardware=%dx%s", c.TP, c.GPU), "target.model="+c.Model)
+		e, stages := res.Cluster.Engine, res.Cluster.Stages
+		// In the middle of an answer.
+		step := func(users int, prompt float64) float64 {
+			b := twin.Batch{Decodes: users, KV: int64(float64(users) * (prompt + 128)), Sampled: users}
+			return max(e.Timer.StepTime(&b), float64(users)*stages.OutputToken) / 1e6
+		}
+		var short, long float64
+		for _, q := range p.Points {
+			var n float64
+			if _, err := fmt.Sscan(strings.ReplaceAll(strings.TrimPrefix(q.Series, "prompts of "), ",", ""), &n); err != nil {
+				t.Fatal(err)
+			}
+			if short == 0 || n < short {
+				short = n
+			}
+			long = max(long, n)
+		}
+		m, err := twin.Builtin().Model(c.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := twin.Builtin().GPU(c.GPU)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := 1e3 * 2 * m.ActiveParams() / float64(c.TP) / (g.Bandwidth.V * 1e12)
+		for name, truth := range map[string]float64{
+			"step":                 step(1, short),
+			"above the roofline":   step(1, short) - weights,
+			"long prompts, 1 user": (step(1, long) - step(1, short)) * 1000 / (long - short),
+		} {
+			f := find(t, p, name)
+			if f.Value == nil || math.Abs(*f.Value-truth) > 0.05*truth+1e-6 || !f.OK {
+				t.Errorf("%s: %s is %+v, the twin's %.4g", label(c), name, f, truth)
+			}
+		}
+		if f, most := find(t, p, fmt.Sprintf("many users, prompts of %.0f", short)), step(64, short)-step(1, short); *f.Value < 0.3*most || *f.Value > 1.05*most {
+			t.Errorf("%s: 64 users add %v ms, so many at once %.4g", label(c), *f.Value, most)
+		}
+	}
+}
+
+// eviction finds the twin's memory, in order between two rungs and at random within a
+// text or so.
+func TestEvictionFindsTheTwinsMemory(t *testing.T) {
+	for _, c := range append([]twin.ClusterConfig{{GPU: "l4"}}, twins...) {
+		if strings.HasPrefix(c.Model, "gpt-oss") {
+			continue // with windows there is no one number of tokens: it depends on the lengths
+		}
+		t.Run(label(c), func(t *testing.T) {
+			p, res := simulated(t, c, "kv/eviction", "seed=2")
+			truth := float64(res.Cluster.KVTokens())
+			if truth > 512*8192/2 {
+				t.Skipf("%.0f tokens of memory: the ladder ends before it is full", truth)
+			}
+			f := find(t, p, "falls at")
+			if f.Value == nil || *f.Lo > 1.02*truth || *f.Hi < 0.98*truth {
+				t.Errorf("in order: %+v; the twin has %.0f", f, truth)
+			}
+			if f := find(t, p, "cache"); f.Value == nil || math.Abs(*f.Value-truth) > max(0.1*truth, 8192) || !f.OK {
+				t.Errorf("at random: %+v; the twin has %.0f", f, truth)
+			}
+		})
+	}
+}
+
+// transfer finds nothing where nothing is handed over.
+func TestNothingIsHandedOver(t *testing.T) {
+	for _, c := range twins {
+		p, _ := simulated(t, c, "fabric/transfer")
+		later, wait := find(t, p, "share of ttft"), find(t, p, "wait for the second")
+		if math.Abs(*later.Value) > 1 || *wait.Value > 0.01 || !strings.Contains(strings.Join(p.Notes, " "), "neither shows") {
+			t.Errorf("%s: %v %% of ttft, %v ms: %q", label(c), *later.Value, *wait.Value, p.Notes)
+		}
+	}
+}

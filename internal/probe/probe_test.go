@@ -65,8 +65,9 @@ func find(t testing.TB, p *run.Probe, name string) run.ProbeFit {
 
 // Every probe of the library makes steps that carry out, and ends in a result with
 // points, figures and texts; from the records on disk it is the same as from the
-// run that goes on. What the twin has no truth for (transfer, parallel latency,
-// tiers of a cache, speculation, experts, media) is only run here for its form.
+// run that goes on. What the twin has no truth for (tiers of a cache, speculation, what
+// a text says to experts, and what is sent where nothing is) is only run here for its
+// form; for the rest there is a test beside this one.
 func TestEveryProbeEndsInAResult(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
