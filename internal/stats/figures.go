@@ -166,6 +166,7 @@ type figures struct {
 	group    *group
 	blocking blocking
 	window   int64
+	sendLag  tail
 }
 
 // figures computes the figures of the chosen part.
@@ -393,8 +394,11 @@ func (c *Collector) clientPart(p part, f *figures) ClientPart {
 		return ClientPart{SendLag: &Dist{}, ReadLag: &Dist{}}
 	}
 	g, ci := f.group, c.in.Client
+	lags := c.samples(p, mSendLag, true)
+	sendLag := distOf(lags, perMS, f.blocking)
+	f.sendLag = tailOf(lags, SendLagLimitMS(or0(f.Latency.E2E.Mean)))
 	cp := ClientPart{
-		SendLag:        distOf(c.samples(p, mSendLag, true), perMS, f.blocking),
+		SendLag:        sendLag,
 		ReadLag:        distOf(c.samples(p, mReadLag, true), perMS, blocking{}),
 		CPUShare:       ci.CPUShare,
 		DroppedRecords: ci.DroppedRecords, DroppedSamples: ci.DroppedSamples,

@@ -103,6 +103,9 @@ type Check struct {
 	Value *float64 `json:"value"`
 	Limit *float64 `json:"limit"`
 	OK    bool     `json:"ok"`
+	// AtLeast is the lower end of the 95 % interval of a p99, which must be over the limit
+	// before the verdict rests on it; absent of other checks.
+	AtLeast *float64 `json:"at_least,omitempty"`
 }
 
 // GroupLoad has the requests per second of the window, as LoadPart has them.

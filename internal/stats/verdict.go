@@ -15,11 +15,14 @@ var (
 	saysNoSuccess      = phrase.New("no_success", "none of {requests} requests succeeded: there is nothing to measure")
 	saysDroppedRecords = phrase.New("dropped_records", "{dropped} records are missing: they could not be written in time, or not be read again")
 	saysDroppedSamples = phrase.New("dropped_samples", "{dropped} telemetry samples were dropped because they could not be written in time")
-	saysSendLag        = phrase.New("send_lag", "requests were sent late: p99 of the send lag is {lag}")
-	saysCanaryLag      = phrase.New("canary_lag", "this client was slow to read: p99 of the canary's lag is {lag}")
+	saysSendLag        = phrase.New("send_lag", "requests were sent late: p99 of the send lag is {lag}, with 95 % confidence at least {least}, and may be {limit}")
+	saysFewSent        = phrase.New("send_lag.few", "p99 of the send lag is {lag} and may be {limit}, but of {requests} requests only {late} were later than that: it takes {needed} to be no chance")
+	saysCanaryLag      = phrase.New("canary_lag", "this client was slow to read: p99 of the canary's lag is {lag}, with 95 % confidence at least {least}, and may be {limit}")
+	saysFewRead        = phrase.New("canary_lag.few", "p99 of the canary's lag is {lag} and may be {limit}, but of {readings} readings only {late} were later than that: it takes {needed} to be no chance")
 	saysCPU            = phrase.New("cpu", "this client used {cpu} of its cores and has no kernel times to tell its own delays by")
 	saysBounded        = phrase.New("bounded_events", "{share} of the events came in a read with later ones: itl and event_gap are only bounds")
 	saysFellBehind     = phrase.New("achieved_rate.client", "only {share} of the scheduled requests were started in time: the client fell behind")
+	saysFewBehind      = phrase.New("achieved_rate.few", "of {requests} scheduled requests {late} were not started in time: it takes {needed} to be no chance")
 	saysHeldBack       = phrase.New("achieved_rate.cap", "only {share} of the scheduled requests were started in time: the cap in flight held requests back, so the server was the limit")
 	saysTokenCount     = phrase.New("token_count", "server and tokenizer count the output differently: by {share} in the median")
 	saysMoreEvents     = phrase.New("more_events_than_tokens", "{requests} requests had more output events than output tokens")
@@ -66,7 +69,7 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	r.Verdict = Valid
 	r.Reasons, r.Checks = []Reason{}, []Check{}
 	check := func(name string, value, limit *float64, ok bool, effect Effect, why *phrase.Phrase, values ...phrase.Value) {
-		r.Checks = append(r.Checks, Check{name, value, limit, ok})
+		r.Checks = append(r.Checks, Check{Check: name, Value: value, Limit: limit, OK: ok})
 		if ok {
 			return
 		}
@@ -118,17 +121,26 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("dropped_samples", count(c.in.Client.DroppedSamples), known(0), c.in.Client.DroppedSamples == 0, MakesInvalid,
 		saysDroppedSamples, phrase.Count(c.in.Client.DroppedSamples))
 
-	lagLimit := SendLagLimitMS(or0(s.Latency.E2E.Mean))
-	lag := s.Client.SendLag.P99
-	check("send_lag", lag, &lagLimit, !above(lag, lagLimit), MakesClientBound,
-		saysSendLag, millis(lag))
+	// A few values say little of their p99: one hiccup is p99 of thirty.
+	late := func(name string, p99 *float64, limit float64, t *tail, why, few *phrase.Phrase) {
+		over := above(p99, limit)
+		bounds := []phrase.Value{millis(p99), phrase.Number(limit, "ms")}
+		switch {
+		case !over || t.proves():
+			check(name, p99, &limit, !over, MakesClientBound, why, bounds[0], millis(t.least), bounds[1])
+		default:
+			check(name, p99, &limit, false, MakesNote, few, append(bounds, t.few()...)...)
+		}
+		r.Checks[len(r.Checks)-1].AtLeast = t.least
+	}
+	late("send_lag", s.Client.SendLag.P99, SendLagLimitMS(or0(s.Latency.E2E.Mean)), &f.sendLag, saysSendLag, saysFewSent)
 
 	var canary *float64
 	if s.Client.CanaryLag != nil {
 		canary = s.Client.CanaryLag.P99
 	}
-	check("canary_lag", canary, known(MaxCanaryLagMS), !above(canary, MaxCanaryLagMS), MakesClientBound,
-		saysCanaryLag, millis(canary))
+	read := tailOfHistogram(c.in.Client.CanaryLag, MaxCanaryLagMS)
+	late("canary_lag", canary, MaxCanaryLagMS, &read, saysCanaryLag, saysFewRead)
 	cpu := s.Client.CPUShare
 	user := s.Client.Timestamps != nil && *s.Client.Timestamps == "user"
 	check("cpu", cpu, known(maxCPUShare), !user || !above(cpu, maxCPUShare), MakesClientBound,
@@ -137,24 +149,30 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("bounded_events", bounded, known(maxBoundedShare), !above(bounded, maxBoundedShare), MakesNote,
 		saysBounded, portion(bounded))
 
-	// The step that fell furthest behind decides.
+	// The step that fell furthest behind decides, of those in which that is no chance.
 	var achieved *float64
-	held := false
+	var behind tail
+	held, sure := false, false
 	for i := range c.in.Steps {
 		var n, late, capped int64
 		for _, w := range c.groups[i] {
 			n, late, capped = n+w.req.Scheduled, late+w.late, capped+w.capHeld
 		}
-		if v := share(n-late, n); v != nil && (achieved == nil || *v < *achieved) {
-			achieved, held = v, 2*capped >= late
+		v, t, byCap := share(n-late, n), tail{n: n, over: late}, 2*capped >= late
+		proven := !byCap && t.proves()
+		if v != nil && (achieved == nil || proven && !sure || proven == sure && *v < *achieved) {
+			achieved, behind, held, sure = v, t, byCap, proven
 		}
 	}
-	effect, why := MakesClientBound, saysFellBehind
-	if held {
-		effect, why = MakesNote, saysHeldBack
+	inTime := achieved == nil || *achieved >= minAchievedShare
+	switch {
+	case held:
+		check("achieved_rate", achieved, known(minAchievedShare), inTime, MakesNote, saysHeldBack, portion(achieved))
+	case inTime || sure:
+		check("achieved_rate", achieved, known(minAchievedShare), inTime, MakesClientBound, saysFellBehind, portion(achieved))
+	default:
+		check("achieved_rate", achieved, known(minAchievedShare), false, MakesNote, saysFewBehind, behind.few()...)
 	}
-	check("achieved_rate", achieved, known(minAchievedShare), achieved == nil || *achieved >= minAchievedShare, effect,
-		why, portion(achieved))
 
 	var off *float64
 	if g.countOff.Count() > 0 {

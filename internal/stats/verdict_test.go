@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -62,10 +63,14 @@ func TestVerdict(t *testing.T) {
 	}
 	f("nothing", func(*Input, []*record.Request) {}, Valid, "")
 	f("a good canary", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(time.Second, 9) }, Valid, "")
-	f("a late canary", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(6*time.Millisecond, 11) }, ClientBound, "canary_lag")
+	f("a late canary", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(6*time.Millisecond, 18) }, ClientBound, "canary_lag")
+	f("a canary that was late too seldom to tell", func(in *Input, _ []*record.Request) { in.Client.CanaryLag = lags(6*time.Millisecond, 17) }, Valid, "canary_lag")
 	f("late sends", func(_ *Input, rs []*record.Request) {
-		each(rs[:3], func(r *record.Request) { r.Scheduled -= 6 * ms })
+		each(rs[:6], func(r *record.Request) { r.Scheduled -= 6 * ms })
 	}, ClientBound, "send_lag")
+	f("late sends that may be chance", func(_ *Input, rs []*record.Request) {
+		each(rs[:5], func(r *record.Request) { r.Scheduled -= 6 * ms })
+	}, Valid, "send_lag")
 	f("few late sends", func(_ *Input, rs []*record.Request) {
 		each(rs[:2], func(r *record.Request) { r.Scheduled -= 6 * ms })
 	}, Valid, "")
@@ -88,8 +93,11 @@ func TestVerdict(t *testing.T) {
 		each(rs[:20], func(r *record.Request) { r.Events[0].Bounded = true })
 	}, Valid, "")
 	f("a client that falls behind", func(_ *Input, rs []*record.Request) {
-		each(rs[197:], func(r *record.Request) { r.Start = 11 * sec })
+		each(rs[194:], func(r *record.Request) { r.Start = 11 * sec })
 	}, ClientBound, "send_lag achieved_rate")
+	f("a client that may have fallen behind by chance", func(_ *Input, rs []*record.Request) {
+		each(rs[195:], func(r *record.Request) { r.Start = 11 * sec })
+	}, Valid, "send_lag achieved_rate")
 	f("a cap that holds requests back", func(in *Input, rs []*record.Request) {
 		in.MaxInFlight = 10
 		each(rs[190:], func(r *record.Request) { r.CapWait = 11*sec - r.Start; r.Start = 11 * sec })
@@ -147,6 +155,85 @@ func TestVerdict(t *testing.T) {
 	f("buffered streams", func(_ *Input, rs []*record.Request) {
 		each(rs[:11], func(r *record.Request) { r.Flags |= record.BufferedStream })
 	}, Valid, "buffered_stream")
+}
+
+// One hiccup of thirty requests is their p99, and no evidence: what is said then has
+// both the figure and what it takes.
+func TestOneHiccupIsNoVerdict(t *testing.T) {
+	in, rs := window(10*sec), healthy(30)
+	canary := new(histogram.Histogram)
+	canary.RecordN(int64(100*time.Microsecond), 100)
+	canary.RecordN(int64(8*time.Millisecond), 2)
+	in.Client.CanaryLag = canary
+	rs[17].Scheduled -= 6 * ms
+	s := summarize(in, rs...)
+	text := ""
+	for _, r := range s.Run.Reasons {
+		text += r.Text + "\n"
+	}
+	want := "p99 of the send lag is 6.00 ms and may be 5.00 ms, but of 30 requests only 1 were later than that: it takes 3 to be no chance\n" +
+		"p99 of the canary's lag is 8.00 ms and may be 5.00 ms, but of 102 readings only 2 were later than that: it takes 4 to be no chance\n"
+	if s.Run.Verdict != Valid || text != want {
+		t.Errorf("%s:\n%s", s.Run.Verdict, cmp.Diff(want, text))
+	}
+	for _, i := range []int{3, 11} {
+		rs[i].Scheduled -= 7 * ms
+	}
+	s = summarize(in, rs...)
+	if got, want := s.Run.Reasons[0].Text, "requests were sent late: p99 of the send lag is 7.00 ms, with 95 % confidence at least 6.00 ms, and may be 5.00 ms"; s.Run.Verdict != ClientBound || got != want {
+		t.Errorf("%s: %s", s.Run.Verdict, got)
+	}
+	for _, c := range s.Run.Checks {
+		if c.Check == "send_lag" {
+			is(t, "at least", c.AtLeast, known(6))
+		}
+	}
+	strict(t, s)
+}
+
+// TestVerdictRates plays clients whose true p99 of the send lag is known: one within the
+// limit, by however little, is called the limit of its run at most once in 40 times,
+// whatever the number of requests, while p99 itself would say so of most small runs; one
+// that is late for a tenth or a fifth of its requests is found.
+func TestVerdictRates(t *testing.T) {
+	const runs = 1000
+	rate := func(n int, share float64) (bound, naive float64) {
+		for seed := range uint64(runs) {
+			r := rand.New(rand.NewPCG(seed, uint64(n)))
+			lags := make([]sample, n)
+			for i := range lags {
+				lags[i].v = float64(ms) * r.Float64()
+				if r.Float64() < share {
+					lags[i].v = float64(6 * ms)
+				}
+			}
+			sortSamples(lags)
+			if x := tailOf(lags, maxSendLagMS); x.proves() {
+				bound++
+				if *x.least <= maxSendLagMS {
+					t.Fatalf("%d of %d late: a verdict, and the interval begins at %v ms", x.over, n, *x.least)
+				}
+			}
+			if lags[q99.rank(int64(n))-1].v > float64(maxSendLagMS*ms) {
+				naive++
+			}
+		}
+		return bound / runs, naive / runs
+	}
+	for _, n := range []int{5, 30, 100, 300, 3000} {
+		// 2.5 %, and three standard errors of a thousand runs.
+		if bound, _ := rate(n, 0.0099); bound > 0.025+3*math.Sqrt(0.025*0.975/runs) {
+			t.Errorf("%d requests, p99 within the limit: %.1f %% of the runs are client-bound", n, 100*bound)
+		}
+	}
+	if _, naive := rate(30, 0.0099); naive < 0.2 {
+		t.Errorf("p99 of 30 requests alone is over the limit in %.1f %% of the runs: there was nothing to mend", 100*naive)
+	}
+	for n, share := range map[int]float64{30: 0.2, 100: 0.1, 300: 0.05, 3000: 0.02} {
+		if bound, _ := rate(n, share); bound < 0.9 {
+			t.Errorf("%d requests, %.0f %% of them late: found in %.1f %% of the runs", n, 100*share, 100*bound)
+		}
+	}
 }
 
 func TestBufferedStreamsAreInNoPassOrFail(t *testing.T) {

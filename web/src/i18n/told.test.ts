@@ -68,7 +68,7 @@ test('what is within what is known too, and what others wrote stays', () => {
 })
 
 test('numbers are written as the panel writes them', () => {
-  expect(reader.said({ code: 'send_lag', values: { lag: { number: 1234.5, unit: 'ms' } } })).toContain('1.23\u2009s')
+  expect(reader.said({ code: 'send_lag', values: { lag: { number: 1234.5, unit: 'ms' }, least: { number: 800, unit: 'ms' }, limit: { number: 5, unit: 'ms' } } })).toContain('1.23\u2009s')
   expect(reader.said({ code: 'token_count', values: { share: { number: 0.1234, unit: '1' } } })).toContain('12.3\u2009%')
   expect(reader.said({ code: 'no_success', values: { requests: { number: 12345 } } })).toContain('12.3\u2009k')
 })
