@@ -67,6 +67,7 @@ test: panel unit integration ## unit and integration tests
 .PHONY: unit
 unit: ## every package's tests, the rules of the house too
 	CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
+	cd tools && CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: parts vocabularies ## the real binary as processes over loopback sockets, beside the real parts; the quick part
@@ -113,7 +114,7 @@ $(ENGINE):
 		$(GO) install -trimpath github.com/ollama/ollama@$(OLLAMA)
 	rm -rf $(@D) && mv $(@D).new $(@D)
 
-TOOLS := $(addprefix .tools/,staticcheck gofumpt benchstat tally)
+TOOLS := $(addprefix .tools/,staticcheck gofumpt benchstat tally licenses)
 $(TOOLS) &: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	cd tools && GOBIN=$(CURDIR)/.tools CGO_ENABLED=0 $(GO) install tool
 	@touch $(TOOLS)
@@ -159,13 +160,15 @@ bench: ## every benchmark for BENCHTIME (200ms); the budgets themselves are test
 	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 15m ./internal/...
 
 .PHONY: dist
-dist: $(PANEL) ## release binaries for linux and darwin, with checksums, in dist/
+dist: $(PANEL) .tools/licenses ## release binaries for linux and darwin, with checksums and the licences of what is in them, in dist/
 	rm -rf dist && mkdir -p dist
+	.tools/licenses -also web/public/licenses.txt ./cmd/plimsoll $(PLATFORMS) > dist/THIRD_PARTY_LICENSES
+	cp LICENSE NOTICE dist/
 	@for p in $(PLATFORMS); do \
 		echo "dist/plimsoll-$${p%/*}-$${p#*/}"; \
 		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags '-s -w' -o dist/plimsoll-$${p%/*}-$${p#*/} ./cmd/plimsoll; \
 	done
-	cd dist && { command -v sha256sum >/dev/null && sha256sum plimsoll-* || shasum -a 256 plimsoll-*; } > SHA256SUMS
+	cd dist && { command -v sha256sum >/dev/null && sha256sum plimsoll-* THIRD_PARTY_LICENSES || shasum -a 256 plimsoll-* THIRD_PARTY_LICENSES; } > SHA256SUMS
 	@cat dist/SHA256SUMS
 
 .PHONY: clean

@@ -6,6 +6,7 @@ tool (
 	golang.org/x/perf/cmd/benchstat
 	honnef.co/go/tools/cmd/staticcheck
 	mvdan.cc/gofumpt
+	plimsoll/tools/licenses
 	plimsoll/tools/tally
 )
 
