@@ -26,6 +26,8 @@ type responsesFields struct {
 // response reads what is of the Responses API alone.
 func (r *ServerRequest) response(w *wireRequest) error {
 	switch {
+	case r.N > 1:
+		return &RequestError{"n", "a response is one answer"}
 	case w.Background:
 		return &RequestError{"background", "a response is made while its client waits, not in the background"}
 	case !null(w.Conversation):

@@ -151,6 +151,7 @@ func TestParseResponse(t *testing.T) {
 	bad(`{"input":[{"type":"function_call","name":"f"}]}`, "input[0].type")
 	bad(`{"input":[{"type":"function_call_output","output":"x"}]}`, "input[0].call_id")
 	bad(`{"input":"a","max_output_tokens":0}`, "max_output_tokens")
+	bad(`{"input":"a","n":2}`, "n")
 	bad(`{"input":"a","background":true}`, "background")
 	bad(`{"input":"a","conversation":"c"}`, "conversation")
 	bad(`{"input":"a","prompt":{"id":"p"}}`, "prompt")
