@@ -194,6 +194,9 @@ func (t *text) verdict(r *Run) {
 		line += ": these figures say more about this client than about the service"
 	case stats.Invalid:
 		line += ": these figures cannot be used"
+		if t.onlyShort() {
+			line = "INVALID: less was measured than was asked for; below is what was"
+		}
 	}
 	lines := []string{line}
 	if r.Stopped != "" {
@@ -215,6 +218,18 @@ func (t *text) verdict(r *Run) {
 		lines = append(lines, Plural(n, "note")+" below")
 	}
 	t.section("VERDICT", lines...)
+}
+
+// short says whether a steady window was cut short, onlyShort whether nothing else makes
+// the run invalid: then the figures are right, but of less than was asked for.
+func (t *text) short() bool {
+	return slices.ContainsFunc(t.s.Run.Reasons, func(r stats.Reason) bool { return r.Check == "short_window" })
+}
+
+func (t *text) onlyShort() bool {
+	return t.short() && !slices.ContainsFunc(t.s.Run.Reasons, func(r stats.Reason) bool {
+		return r.Effect == stats.MakesInvalid && r.Check != "short_window"
+	})
 }
 
 // noted is the number of notes: checks that leave the verdict as it is, and
@@ -349,6 +364,9 @@ func (t *text) load(r *Run) {
 			first += ", "
 		}
 		first += "window " + Seconds(*s.Run.WindowS)
+		if t.short() {
+			first += " (cut short)"
+		}
 	}
 	q := s.Requests
 	lines := append([]string{first}, r.Replay...)
@@ -590,11 +608,18 @@ func (t *text) latency() {
 	if r := &t.s.Rates; anyRow([]named{{"", r.TokenRate}, {"", r.PromptRate}}) {
 		few = t.table("ONE USER'S TOKENS/S", lowColumns, 1, true, []named{{"token_rate", r.TokenRate}, {"prompt_rate", r.PromptRate}}) || few
 	}
-	t.b.WriteString("\n    Of the ok requests scheduled in the window.")
+	of := "the window."
+	if t.short() {
+		of = "the window, which was cut short."
+	}
+	note := "Of the ok requests scheduled in " + of
 	if few {
-		t.b.WriteString(" ~ too few requests for it:\n    enough are 64 for p90, 130 for p95, 662 for p99.")
+		note += " ~ too few requests for it: enough are 64 for p90, 130 for p95, 662 for p99."
 	}
 	t.b.WriteString("\n")
+	for _, l := range Wrap(note, Width-4) {
+		t.b.WriteString("    " + l + "\n")
+	}
 }
 
 func anyRow(rows []named) bool {

@@ -248,6 +248,13 @@ func TestTextGolden(t *testing.T) {
 	}
 	f("unmeasured", runOf(in, rs))
 
+	// Ended by its user in the middle: the figures are shown, and of how much they are.
+	in, rs = closed(40)
+	in.Steps[0].End, in.Steps[0].Complete = 21_000*ms, false
+	r = runOf(in, rs[:28])
+	r.Stopped = "interrupted"
+	f("interrupted", r)
+
 	// Nothing at all.
 	in, _ = closed(1)
 	f("empty", runOf(in, nil))
