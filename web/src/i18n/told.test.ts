@@ -40,23 +40,30 @@ test('every text of the server has Chinese, with a place for each of its holes',
   expect(Object.keys(texts).filter((s) => !all.includes(s) && !(s in words))).toEqual([])
   for (const [en, zh] of Object.entries(texts)) {
     const n = en.split('{}').length - 1
-    expect(holes(zh, /\{(\d)\}/g), en).toEqual(Array.from({ length: n }, (_, i) => String(i + 1)))
+    expect(holes(zh, /\{(\d+)\}/g), en).toEqual(Array.from({ length: n }, (_, i) => String(i + 1)).sort())
     expect(zh, en).not.toBe('')
   }
 })
 
 test('a text is known again with whatever is in its holes', () => {
-  const values = ['7q', '8q', '9q', '10q', '11q', '12q', '13q', '14q']
+  const values = ['7q', '8q', '9q', '10q', '11q', '12q', '13q', '14q', '15q', '16q', '17q']
   for (const [en, zh] of Object.entries(dictionary.texts)) {
-    const said = reader.text(filled(en, /\{(\d?)\}/g, values))
+    const said = reader.text(filled(en, /\{(\d*)\}/g, values))
     if (!en.includes(' ') && !en.includes('{}')) expect(said, en).toBe(zh)
-    else if (said !== filled(zh, /\{(\d)\}/g, values)) {
+    else if (said !== filled(zh, /\{(\d+)\}/g, values)) {
       // Another form that says more fits as well: nothing may get lost.
       expect(said, en).not.toBeNull()
       for (const v of values.slice(0, en.split('{}').length - 1)) expect(said, en).toContain(v)
     }
-    expect(said, en).not.toMatch(/\{\d\}|undefined/)
+    expect(said, en).not.toMatch(/\{\d+\}|undefined/)
   }
+})
+
+test('what was found instead is said after what was wanted', () => {
+  expect(reader.text('want a rate above 0 and at most 10 requests a second, got -1')).toBe('速率须大于 0 且不超过每秒 10 个请求，实际为 -1')
+  expect(reader.text('users.prompt-tokens: want a number, got "x, got y"')).toBe('users.prompt-tokens：须为一个数，实际为 "x, got y"')
+  expect(reader.text('diurnal: want low at most high, and high above 0, got 2 and 1')).toBe('diurnal：low 不得大于 high，且 high 须大于 0，实际为 2 和 1')
+  expect(reader.text('stages have lengths of their own (load.stages is at scenario.yaml:2:16): remove it')).toBe('stages 自带时长（load.stages 位于 scenario.yaml:2:16）：请删除此项')
 })
 
 test('what is within what is known too, and what others wrote stays', () => {

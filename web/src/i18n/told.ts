@@ -36,7 +36,7 @@ export class Reader {
     patterns.sort((a, b) => said(b[0]).length - said(a[0]).length)
     for (const [en, text] of patterns) {
       // A form that says little itself would fit much that is not of the server: its holes take words alone.
-      const hole = (said(en).match(/\p{L}/gu)?.length ?? 0) < 8 ? '([^.:;]{0,60}?)' : '(.*?)'
+      const hole = /^[\p{L} ]*$/u.test(said(en)) && said(en).length < 10 ? '([^.:;]{0,60}?)' : '(.*?)'
       this.#patterns.push({ form: new RegExp('^' + en.split('{}').map((s) => s.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join(hole) + '$', 's'), text })
     }
   }
@@ -57,9 +57,13 @@ export class Reader {
     if (exact !== undefined) return exact
     // Names and numbers have no blank, and a message of someone else may be long.
     if (!en.includes(' ') || en.length > 4000) return null
+    // What was found instead stands at the end, whatever was wanted.
+    const got = en.indexOf(', got ')
+    const wanted = got > 0 ? this.text(en.slice(0, got)) : null
+    if (wanted !== null) return `${wanted}，实际为 ${en.slice(got + 6)}`
     for (const p of this.#patterns) {
       const m = p.form.exec(en)
-      if (m) return p.text.replace(/\{(\d)\}/g, (_, n: string) => this.part(m[Number(n)] ?? ''))
+      if (m) return p.text.replace(/\{(\d+)\}/g, (_, n: string) => this.part(m[Number(n)] ?? ''))
     }
     // Go puts where something happened before what it was.
     const at = en.indexOf(': ')

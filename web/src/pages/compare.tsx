@@ -158,7 +158,7 @@ function Differences({ of }: { of: Comparison }) {
           <tbody>
             {rows.map(row => (
               <tr key={row.metric}>
-                <th scope="row">{row.metric}</th>
+                <th scope="row">{told(row.metric)}</th>
                 {of.runs.map((r, i) => {
                   const v = row.values[i] ?? null
                   const ci = row.ci[i] ?? null

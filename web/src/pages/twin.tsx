@@ -71,7 +71,7 @@ export default function Twin({ query }: PageProps) {
     <div class="page">
       <div class="page-head">
         <h1>{t('title')}</h1>
-        {answer?.cluster && <span class="muted">{answer.cluster}</span>}
+        {answer?.cluster && <span class="muted">{told(answer.cluster)}</span>}
         {answer && <span class="small muted num" role="status">{t('took', { ms: plain(duration(answer.took_ms)) })}</span>}
       </div>
       {catalogue.error && <Trouble error={catalogue.error} again={catalogue.again} />}

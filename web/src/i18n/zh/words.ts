@@ -3,7 +3,13 @@
 
 export const words: Record<string, string> = {
   'warm-up': '预热', steady: '稳态', drain: '排空',
-  '{} and {}': '{1} 和 {2}', '{} requests/s': '{1} 请求/秒', '{} users and {} requests/s, {}': '{1} 个用户与 {2} 请求/秒，{3}',
+  '{} requests/s': '{1} 请求/秒', '{} users and {} requests/s, {}': '{1} 个用户与 {2} 请求/秒，{3}',
+  achieved: '实际速率', completed: '完成速率', offered: '要求速率', errors: '失败数', error_share: '失败比例', metric: '指标', statistic: '统计量', ':': '：',
+  'find model {}: no such name in the catalogue; nearest: {}': '查找模型 {1}：目录中没有；相近的有：{2}',
+  '{} in {} on {}, {} KV tokens, context {}': '{1}，{2}，运行于 {3}，KV {4} token，上下文 {5}',
+  '{} in {} does not fit {}: of {} on each the engine may use {}, weights take {}, activations {}, graphs and libraries {}, which {}; {}': '{1}（{2}）放不进 {3}：每张卡 {4} 中引擎可用 {5}，权重占 {6}，激活 {7}，计算图与库 {8}，{9}；{10}',
+  'leaves {} for keys and values': '只给 KV 留下 {1}', 'is {} too much, without any keys and values': '尚未计入 KV 就超出 {1}',
+  'tp {} does not divide the {} attention heads of {}; use one of {}': 'tp {1} 不能整除 {3} 的 {2} 个注意力头；请用以下之一：{4}',
   'unknown field: want one of {}': '未知字段：须为以下之一：{1}',
   'not YAML: {}': 'YAML 有误：{1}', 'not YAML: {}; close it, or put a value with [ ] { } or , in it in quotes': 'YAML 有误：{1}；请闭合，或将含 [ ] { } 或 , 的值放进引号',
   'the server does not answer': '服务器没有响应', 'is plimsoll still running?': 'plimsoll 是否仍在运行？', 'the answer is not JSON': '响应不是 JSON',
