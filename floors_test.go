@@ -21,7 +21,7 @@ const module = "plimsoll"
 // a folder inside a room belongs to that room. docs/architecture.md is the same
 // list in words.
 var floors = map[string]int{
-	"message": 0, "random": 0, "strictyaml": 0, "assets": 0, "clock": 0, "histogram": 0, "tokenizer": 0, "signal": 0, "plainjson": 0, "phrase": 0, "skim": 0,
+	"message": 0, "random": 0, "strictyaml": 0, "assets": 0, "clock": 0, "histogram": 0, "tokenizer": 0, "signal": 0, "plainjson": 0, "infile": 0, "phrase": 0, "skim": 0,
 	"memconn": 0, "play": 0,
 	"scenario": 1, "pace": 1, "stream": 1, "record": 1,
 	"dialect": 2, "workload": 2, "telemetry": 2, "stats": 2,

@@ -212,11 +212,16 @@ var osAllowed = map[string]string{
 	"twin":      "reads the configuration file of a model that the user names",
 	"play":      "test support: reads recorded inputs",
 	"conduct":   "host name, process identity and secrets from files for the run's record",
+	"infile":    "opens what the user names",
 	"detail":    "its files beside the run",
 	"report":    "writes the report where it is asked to",
 	"web":       "serves a folder of runs",
 	"cli":       "Env is where the rest of the house gets it from",
 }
+
+// usersFiles are the rooms that read files which the user names: by infile, which waits
+// for nothing for ever.
+var usersFiles = []string{"cli", "scenario", "tokenizer", "twin", "workload"}
 
 // osErrors are names of package os that look at nothing.
 var osErrors = regexp.MustCompile(`^(Err[A-Z]|Is[A-Z]|PathError$|SyscallError$|LinkError$|FileMode$|FileInfo$|DirEntry$|Mode[A-Z]|O_|Interrupt$|Signal$|NewSyscallError$)`)
@@ -253,6 +258,8 @@ func reachesOut(fset *token.FileSet, files []file) []string {
 			case osErrors.MatchString(name):
 			case slices.Contains(processNames, name) && in != "cli":
 				out = append(out, fmt.Sprintf("%s: os.%s belongs to cli's Env", at, name))
+			case slices.Contains(usersFiles, in) && (name == "Open" || name == "ReadFile"):
+				out = append(out, fmt.Sprintf("%s: os.%s of what a user may have named; use infile", at, name))
 			case osAllowed[in] == "":
 				out = append(out, fmt.Sprintf("%s: os.%s in a room that has no business with the system; take it as a parameter, or give a reason in osAllowed", at, name))
 			}
@@ -368,7 +375,8 @@ func (hidden) Exported() {}
 		"bare const":        {"internal/clock/clock.go", clean + "\nconst C = 1\n", "C has no doc comment"},
 		"process":           {"internal/clock/clock.go", clean + "\nvar x = os.Getenv(\"X\")\n", "os.Getenv belongs to cli's Env"},
 		"file":              {"internal/pace/pace.go", strings.ReplaceAll(clean, "clock", "pace"), "os.Open in a room that has no business"},
-		"exit in cli":       {"internal/cli/cli.go", strings.ReplaceAll(clean, "clock", "cli") + "\nfunc f() { os.Exit(1) }\n", ""},
+		"exit in cli":       {"internal/cli/cli.go", strings.ReplaceAll(strings.ReplaceAll(clean, "clock", "cli"), `os.Open("x")`, `os.Stat("x")`) + "\nfunc f() { os.Exit(1) }\n", ""},
+		"user's file":       {"internal/cli/cli.go", strings.ReplaceAll(clean, "clock", "cli"), "use infile"},
 		"nanosleep":         {"internal/load/load.go", "// Package load.\npackage load\n\nvar _ = unix.ClockNanosleep\n", "unix.ClockNanosleep outside clock"},
 		"real sleep":        {"internal/load/load_test.go", "package load\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) }\n", "sleeps in real time"},
 		"real sleep, said":  {"internal/load/load_test.go", "package load\n\nimport \"time\"\n\nfunc f() { time.Sleep(1) } // real time: sockets\n", ""},

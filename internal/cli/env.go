@@ -6,8 +6,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,7 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
+
+	"plimsoll/internal/infile"
 )
 
 // Env is the world of one invocation. It is used by one Main at a time.
@@ -108,28 +107,14 @@ const maxInput = 64 << 20
 // regular file may keep its reader waiting, and is given up at the first interrupt.
 func (e *Env) readFile(name string) ([]byte, error) {
 	if name == "-" && e.Stdin != nil {
-		return e.giveUp(func() ([]byte, error) { return io.ReadAll(io.LimitReader(e.Stdin, maxInput)) })
+		return e.giveUp(func() ([]byte, error) { return infile.All(e.Stdin, "standard input", maxInput) })
 	}
 	path := e.path(name)
-	fi, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return readRegular(path) // which says what is wrong with opening it
-	case fi.Mode()&os.ModeNamedPipe != 0:
-		return e.giveUp(func() ([]byte, error) { return readPipe(path) })
-	case !fi.Mode().IsRegular():
-		return e.giveUp(func() ([]byte, error) { return readRegular(path) })
+	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeCharDevice != 0 {
+		// A terminal cannot be left but by who waits for it.
+		return e.giveUp(func() ([]byte, error) { return infile.Read(path, maxInput, e.ended) })
 	}
-	return readRegular(path)
-}
-
-func readRegular(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxInput))
+	return infile.Read(path, maxInput, e.ended)
 }
 
 // giveUp returns what read returns, or at the first interrupt that it was cancelled;
@@ -149,32 +134,6 @@ func (e *Env) giveUp(read func() ([]byte, error)) ([]byte, error) {
 		return r.data, r.err
 	case <-e.ended:
 		return nil, context.Canceled
-	}
-}
-
-// writerLimit is how long a named pipe may be without a writer: the command that
-// fills it may have been started at the same time.
-const writerLimit = time.Second
-
-// readPipe reads a named pipe, as <(command) of a shell is one too. Opened the usual
-// way one without a writer would wait for ever.
-func readPipe(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var data []byte
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		more, err := io.ReadAll(io.LimitReader(f, int64(maxInput-len(data))))
-		data = append(data, more...)
-		switch {
-		case errors.Is(err, syscall.EAGAIN): // a writer that has nothing yet
-		case err != nil || len(data) > 0:
-			return data, err
-		case time.Since(begin) > writerLimit:
-			return nil, fmt.Errorf("read %s: nothing writes to this pipe: start what fills it first, or pipe that into plimsoll and name -", path)
-		}
 	}
 }
 

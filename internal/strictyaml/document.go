@@ -10,6 +10,7 @@
 package strictyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,6 +132,9 @@ func Parse(file string, data []byte) (*Document, error) {
 func precheck(file string, data []byte) *Error {
 	if len(data) > MaxBytes {
 		return &Error{Position: Position{File: file}, Problem: fmt.Sprintf("the document has %d bytes: at most %d are read", len(data), MaxBytes)}
+	}
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return &Error{Position: Position{File: file, Line: 1, Col: 1}, Problem: "it is UTF-16: save it as UTF-8"}
 	}
 	line, col := 1, 1
 	indent := true

@@ -78,6 +78,7 @@ func TestFlowErrors(t *testing.T) {
 	f("a: {b: *x}", "alias *x has no anchor &x above it")
 	f("a: {b: !!str 1}", "tags (!) are not supported")
 	f("a: {<<: *x}", "merge keys")
+	f("\xff\xfea\x00", "f.yaml:1:1: it is UTF-16: save it as UTF-8")
 }
 
 // value draws what a document may hold: texts, lists and groups.

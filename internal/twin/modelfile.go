@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"plimsoll/internal/infile"
 	"plimsoll/internal/strictyaml"
 )
 
@@ -47,21 +47,7 @@ func isPath(name string) bool {
 	return false
 }
 
-func readSmall(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxModelFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxModelFile {
-		return nil, fmt.Errorf("%s is larger than %d MiB; no description of a model or device is", file, maxModelFile>>20)
-	}
-	return data, nil
-}
+func readSmall(file string) ([]byte, error) { return infile.Read(file, maxModelFile, nil) }
 
 // readModel reads a model from the user's file: a config.json of Hugging Face, or
 // YAML in the form of the catalogue with one model.

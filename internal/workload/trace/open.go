@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"plimsoll/internal/infile"
 )
 
 const (
@@ -86,55 +86,16 @@ type source interface {
 // errSkip is what bad returns when the policy is to go on.
 var errSkip = errors.New("row left out")
 
-// writerLimit is how long a named pipe may be without a writer: the command that
-// fills it may have been started at the same time.
-const writerLimit = time.Second
-
-// openFile opens a file. Opened the usual way a named pipe that nothing writes to
-// would wait for ever.
-func openFile(path string) (*os.File, error) {
-	if st, err := os.Stat(path); err != nil || st.Mode()&os.ModeNamedPipe == 0 {
-		return os.Open(path)
-	}
-	type result struct {
-		f   *os.File
-		err error
-	}
-	opened := make(chan result)
-	late := make(chan struct{})
-	go func() { // until something writes to it, or the program ends
-		f, err := os.Open(path)
-		select {
-		case opened <- result{f, err}:
-		case <-late:
-			if err == nil {
-				f.Close()
-			}
-		}
-	}()
-	select {
-	case r := <-opened:
-		return r.f, r.err
-	case <-time.After(writerLimit):
-		close(late)
-		return nil, fmt.Errorf("%s: nothing writes to this pipe: start what fills it first", path)
-	}
-}
-
 // Open opens a trace by its path. The caller closes it.
 func Open(path string, opts Options) (*Reader, error) {
-	f, err := openFile(path)
+	f, err := infile.Open(path, opts.Done)
 	if err != nil {
 		return nil, fmt.Errorf("open trace: %w", err)
 	}
 	st, err := f.Stat()
-	if err == nil && st.IsDir() {
-		f.Close()
-		return nil, fmt.Errorf("open trace %s: it is a folder, want a file", path)
-	}
 	in, closers := io.Reader(f), []io.Closer{f}
-	if err == nil && isParquet(f) {
-		rows, err := openParquet(f, st.Size(), filepath.Base(path))
+	if err == nil && isParquet(f.File) {
+		rows, err := openParquet(f.File, st.Size(), filepath.Base(path))
 		if err != nil {
 			f.Close()
 			return nil, err

@@ -8,13 +8,13 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"plimsoll/internal/infile"
 	"plimsoll/internal/random"
 )
 
@@ -126,7 +126,7 @@ func openServeGen(r *Reader, br *bufio.Reader, _ *sniff) (source, error) {
 		g.windows[0].length = 600 // the published windows
 	}
 	data := strings.TrimSuffix(r.name, "trace.csv") + "dataset.json"
-	f, err := os.Open(data)
+	f, err := infile.Open(data, r.opts.Done)
 	if err != nil {
 		return nil, fmt.Errorf("read trace %s: its lengths: %w", r.base(), err)
 	}
