@@ -152,6 +152,44 @@ func TestFinished(t *testing.T) {
 	bright.shot("finished-light")
 }
 
+// TestLanes works lanes by the mouse: the edge that is drawn is the edge that is got
+// hold of, and what was chosen is there after the page was loaded again.
+func TestLanes(t *testing.T) {
+	runs, id := simulated(t, "lanes")
+	base := panel(t, runs)
+	b := open(t, base, "/runs/"+id, light)
+	b.has(".lane[data-lane=users] canvas")
+	height := "document.querySelector('.lane[data-lane=users]').offsetHeight"
+	before := eval[int](b, height)
+	if !eval[bool](b, `(() => {
+		const grip = document.querySelector('.lane[data-lane=users] .lane-grip')
+		const r = grip.getBoundingClientRect()
+		const [x, y] = [r.left + 300, r.top + r.height / 2]
+		for (let at = r.top + 1; at < r.bottom; at++) if (document.elementFromPoint(x, at) !== grip) return false
+		const fire = (type, by) => grip.dispatchEvent(new PointerEvent(type, {bubbles: true, pointerId: 1, clientX: x, clientY: y + by, buttons: 1}))
+		grip.setPointerCapture = () => {}
+		fire('pointerdown', 0); fire('pointermove', 70); fire('pointerup', 70)
+		return true
+	})()`) {
+		t.Error("another element covers the edge of a lane")
+	}
+	b.wait("a higher lane", height+" === $1", before+70)
+	b.run(chromedp.Navigate(base + "/runs/" + id))
+	b.has(".lane[data-lane=users] canvas")
+	if got := eval[int](b, height); got != before+70 {
+		t.Errorf("after the page was loaded again the lane is %d high, want %d", got, before+70)
+	}
+	// A line of the legend goes and comes; a map stands in the address, the usual does not.
+	toggle := "document.querySelector('.lane[data-lane=ttft] .legend button')"
+	eval[bool](b, "("+toggle+".click(), true)")
+	b.wait("the line is off", toggle+".getAttribute('aria-pressed') === 'false'")
+	heat := "([...document.querySelectorAll('.lane[data-lane=ttft] .lane-more button')][0].click(), true)"
+	eval[bool](b, heat)
+	b.wait("a map in the address", "/lanes=[^&]*ttft~h/.test(location.search)")
+	eval[bool](b, heat)
+	b.wait("the usual is not in the address", "!location.search.includes('lanes')")
+}
+
 // TestEmpty opens a folder without runs.
 func TestEmpty(t *testing.T) {
 	base := panel(t, t.TempDir())

@@ -135,7 +135,8 @@ function Rail({ at, close }: { at: Place; close: () => void }) {
       <div class="foot">
         {error && error.status === 0 && <p class="small is-note" role="status">{t('unreachable')}</p>}
         <Looks />
-        {version && <span class="small faint">{t('version', { version })}</span>}
+        {/* Its room is there before it is: nothing moves. */}
+        <span class="small faint">{version ? t('version', { version }) : '\u00a0'}</span>
       </div>
       {error?.status === 401 && <TokenDialog />}
     </aside>

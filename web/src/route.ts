@@ -40,7 +40,8 @@ export function setQuery(patch: Record<string, string | null>, replace = true) {
     if (v === null || v === '') query.delete(k)
     else query.set(k, v)
   }
-  const s = query.toString()
+  // Commas and tildes part lists and may stand in an address as they are: a link is to be read.
+  const s = query.toString().replaceAll('%2C', ',').replaceAll('%7E', '~')
   go('/' + path.map(encodeURIComponent).join('/') + (s ? '?' + s : ''), replace)
 }
 

@@ -14,3 +14,6 @@ export function termOf(figure: FigureName, lo: number, hi: number): string {
   if (figureColumns[figure].endsWith('_tokens')) return `${figure}>=${Math.max(Math.ceil(lo - 1e-6), 0)} ${figure}<=${Math.floor(hi + 1e-6)}`
   return `${figure}>=${Math.max(Math.floor(lo * 1000), 0)}us ${figure}<=${Math.ceil(hi * 1000)}us`
 }
+
+/** The number of a session within its workload; above that the record has the number of the workload, which its name says. */
+export const sessionOf = (r: Pick<RequestRow, 'session'>) => r.session % 2 ** 36

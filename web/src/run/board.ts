@@ -236,6 +236,8 @@ export class Board {
   choose(c: Choice | null) {
     this.choice = c
     this.shown = arrange(this.lanes, c)
+    // Who is back at the usual has chosen nothing: a link says nothing of it.
+    if (c && c.heat.length === 0 && choiceText({ keys: arrange(this.lanes, null).map((l) => l.key), heat: [] }) === choiceText({ keys: this.shown.map((l) => l.key), heat: [] })) this.choice = null
     this.#keep()
     this.#writePlace()
     this.changed('shape', 'view', 'data')

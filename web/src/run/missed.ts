@@ -43,6 +43,7 @@ export function missed(limits: Judged[], of: RegExp, shown: string): string[] {
       // Failed requests count as infinite: then it is missed although the value is not known.
       const words = beyond(l.value, l.limit, limitText) || t('overOnly', { limit: limitText(l.limit) })
       const who = whose(l)
-      return (name ? name + ' ' : '') + words + (who ? ' · ' + who : '')
+      // By how much comes first: there may be no room for more than that.
+      return [words, [name, who].filter((s) => s !== '').join(' ')].filter((s) => s !== '').join(' · ')
     })
 }

@@ -6,6 +6,7 @@ import type { Query, RequestRow, Source } from '../../api'
 import { count, duration, elapsed } from '../../format'
 import { words } from '../../i18n'
 import { Num, Trouble } from '../../ui'
+import { sessionOf } from '../figures'
 import { rowsInSight } from '../virtual'
 import { Key } from './marker'
 
@@ -23,9 +24,6 @@ const t = words(
 const pageRows = 200
 const rowHeight = 26
 
-/** Above so many the number of a session says which of a run's loads it is of; the workload's name says that here. */
-const streams = 2 ** 36
-
 interface Column { sort: string; head: string; num?: boolean; cell: (r: RequestRow, colour: (r: RequestRow) => number) => ComponentChildren }
 const columns = (): Column[] => [
   { sort: 'n', head: t('n'), num: true, cell: r => r.n },
@@ -39,7 +37,7 @@ const columns = (): Column[] => [
   { sort: 'cached', head: t('cached'), num: true, cell: r => <Num f={count(r.cached_tokens)} /> },
   { sort: 'output', head: t('output'), num: true, cell: r => <Num f={count(r.output_tokens)} /> },
   { sort: 'finish', head: t('finish'), cell: r => r.finish },
-  { sort: 'session', head: t('session'), num: true, cell: r => `${r.session % streams}.${r.turn}` },
+  { sort: 'session', head: t('session'), num: true, cell: r => `${sessionOf(r)}.${r.turn}` },
 ]
 
 /** In full what a cell may have no room for. */

@@ -3,9 +3,10 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { type One, type RunDoc, type Source } from '../../api'
-import { count, duration, elapsed, figure, plain } from '../../format'
+import { brief, count, duration, elapsed, figure, plain } from '../../format'
 import { words } from '../../i18n'
 import { Empty, Later, Num, Trouble, useLoad } from '../../ui'
+import { sessionOf } from '../figures'
 import { ticks, linear } from '../scale'
 import { tokenTicks, waterfall } from '../waterfall'
 import { useWidth } from './size'
@@ -56,7 +57,7 @@ function Told({ one }: { one: One }) {
     [t('status'), <span class={r.status === 'error' ? 'is-fail' : r.status === 'ok' ? '' : 'is-note'}>{r.status}{r.error_kind && ` · ${r.error_kind}`}{r.http_status !== null && r.http_status !== 200 && ` · HTTP ${r.http_status}`}</span>],
     ['ttft', <Num f={duration(r.ttft_ms)} />], ['tpot', <Num f={duration(r.tpot_ms)} />], ['e2e', <Num f={duration(r.e2e_ms)} />],
     [t('prompt'), <Num f={count(r.prompt_tokens)} />], [t('cached'), <Num f={count(r.cached_tokens)} />], [t('output'), <Num f={count(r.output_tokens)} />],
-    [t('finish'), r.finish || '–'], [t('time'), <span class="num">{elapsed(r.t, true)}</span>], [t('user'), r.user], [t('session'), `${r.session}, ${r.turn}`], [t('step'), r.step + 1],
+    [t('finish'), r.finish || '–'], [t('time'), <span class="num">{elapsed(r.t, true)}</span>], [t('user'), r.user], [t('session'), <span title={`session:${r.session}`}>{sessionOf(r)}, {r.turn}</span>], [t('step'), r.step + 1],
     [t('remote'), one.remote || '–'], [t('clock'), one.kernel_times ? t('kernel') : t('userspace')],
   ]
   if (one.flags.length > 0 && !one.flags.includes('not_in_report')) facts.push([t('flags'), one.flags.join(', ')])
@@ -113,7 +114,7 @@ function Picture({ one }: { one: One }) {
           {ticks(linear(0, Math.max(w.to - scheduled, 1e-3), 0, 1), Math.max(Math.round(plot / 72), 2)).map(v => (
             <g key={v}>
               <line class="ch-grid" x1={Math.round(x.px(scheduled + v)) + 0.5} x2={Math.round(x.px(scheduled + v)) + 0.5} y1={0} y2={height - 24} />
-              <text class="ch-tick" x={x.px(scheduled + v)} y={height - 8} text-anchor="middle">{plain(duration(v))}</text>
+              <text class="ch-tick" x={x.px(scheduled + v)} y={height - 8} text-anchor="middle">{v === 0 ? '0' : brief(duration(v))}</text>
             </g>
           ))}
           {w.bars.map((b, i) => {
