@@ -2,11 +2,11 @@ package live
 
 import (
 	"encoding/json"
-	"plimsoll/internal/phrase"
 	"strconv"
 	"sync"
 
 	"plimsoll/internal/detail"
+	"plimsoll/internal/phrase"
 )
 
 // Snapshot is the running test at one second, and what came since the snapshot
