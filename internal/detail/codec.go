@@ -31,6 +31,9 @@ var (
 // stamp identifies the state of a run.
 type stamp [32]byte
 
+// aside is what the name of a file ends with that is not complete.
+const aside = ".tmp"
+
 // kindBytes is the length of the name of a kind of file.
 const kindBytes = 16
 
@@ -46,7 +49,7 @@ type writer struct {
 
 // create begins the file called name of a kind.
 func create(name, kind string, of stamp) (*writer, error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*"+aside)
 	if err != nil {
 		return nil, err
 	}

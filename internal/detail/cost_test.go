@@ -93,6 +93,9 @@ func TestMemoryOfRequests(t *testing.T) {
 	if per > 120 { // of which some 20 are the cells of an hour
 		t.Errorf("%.1f bytes a request, want at most 120", per)
 	}
+	if said := float64(s.Size()) / n; said < per*0.8 || said > per*1.2 {
+		t.Errorf("it says that it holds %.1f bytes a request, and holds %.1f", said, per)
+	}
 	runtime.KeepAlive(s)
 }
 

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -249,6 +252,93 @@ func flipped(b []byte, at int) []byte {
 	out := append([]byte{}, b...)
 	out[at] ^= 4
 	return out
+}
+
+// A process that was killed while it wrote leaves a file that nobody reads and the next
+// one removes.
+func TestKilledWhileWriting(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	in, list := someRun(r, 30, 1)
+	saved, dir := saveRun(t, in, list)
+	if err := Make(saved, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := func(name string) string { return filepath.Join(dir, folder, name) }
+	old, fresh := path(requestsFile+".1"+aside), path(seriesFileIs+".2"+aside)
+	for _, name := range []string{old, fresh} {
+		if err := os.WriteFile(name, []byte("half of it"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-2 * abandonedAfter)
+	if err := errors.Join(os.Chtimes(old, long, long), os.Remove(path(seriesFileIs))); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(saved, nil)
+	if err != nil || s.Len() != len(list) {
+		t.Fatalf("%d requests, error %v, want %d", s.Len(), err, len(list))
+	}
+	defer s.Close()
+	if _, err := os.Stat(path(seriesFileIs)); err != nil {
+		t.Errorf("not made again: %v", err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was left an age ago is still there: error %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("what another process writes is gone: %v", err)
+	}
+}
+
+// How much is made is told in shares that grow, and not when there is nothing to make.
+func TestOpenTellsOfItsProgress(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	in, list := someRun(r, 100, 1)
+	saved, _ := saveRun(t, in, list)
+	for _, made := range []bool{true, false} {
+		var shares []float64
+		s, err := Open(saved, nil, Progress(func(share float64) { shares = append(shares, share) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made != (len(shares) > 1) || !slices.IsSorted(shares) || made && (shares[0] < 0 || shares[len(shares)-1] > 1) {
+			t.Errorf("to be made %v: shares %v", made, shares)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Many readers at once hear what one hears.
+func TestReadersAtOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	in, list := someRun(r, 300, 2)
+	saved, _ := saveRun(t, in, list)
+	if err := Make(saved, nil); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *Store {
+		s, err := Open(saved, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	want := answers(t, open(), in)
+	s := open()
+	var said [8]string
+	var readers sync.WaitGroup
+	for i := range said {
+		readers.Go(func() { said[i] = answers(t, s, in) })
+	}
+	readers.Wait()
+	for i, got := range said {
+		if got != want {
+			t.Errorf("reader %d (-alone +at once):\n%s", i, cmp.Diff(want, got))
+		}
+	}
 }
 
 // Where nothing can be written the store is in memory.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
@@ -192,7 +193,22 @@ func (s *Store) write(dir string, of stamp) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	sweep(dir)
 	return errors.Join(s.writeRequests(dir, of), s.writeSeries(dir, of))
+}
+
+// abandonedAfter is the age from which on a file that was never completed is one of a
+// process that was killed.
+const abandonedAfter = time.Hour
+
+// sweep removes what processes that were killed left behind.
+func sweep(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, "*"+aside)) // the pattern is right
+	for _, name := range left {
+		if fi, err := os.Lstat(name); err == nil && time.Since(fi.ModTime()) > abandonedAfter {
+			_ = os.Remove(name) // it is in nobody's way
+		}
+	}
 }
 
 // mostGrown bounds the requests that there is room made for before they are there.
