@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/conduct"
@@ -23,6 +25,7 @@ import (
 type storeCache struct {
 	mu   sync.Mutex
 	list []*opened // the one used last is the last
+	most int64     // bytes that they hold, 0 for maxStored
 }
 
 // seen tells versions of an opened run apart.
@@ -48,10 +51,15 @@ type opened struct {
 	id   string
 	seen seen
 
-	// Guarded by the cache: the requests that it holds, 0 until it is open, who uses it,
-	// and whether it is to be closed when nobody does.
-	requests, users int
-	gone            bool
+	// Guarded by the cache: the bytes that it holds, 0 until it is open, who uses it, and
+	// whether it is to be closed when nobody does.
+	size  int64
+	users int
+	gone  bool
+
+	// made is how much of its details is made, in thousandths and one more; 0 while
+	// nothing is made.
+	made atomic.Int64
 
 	once  sync.Once // guards what follows
 	saved *run.Run
@@ -61,10 +69,11 @@ type opened struct {
 	err     error
 }
 
-// The runs that are kept open: at most so many, and of so many requests in all.
+// The runs that are kept open: at most so many, and of so many bytes in all, apart from
+// the one that is looked at.
 const (
 	maxStores = 8
-	maxStored = 4_000_000
+	maxStored = 512 << 20
 )
 
 // openTime bounds how long an answer may take that has to open a run first: its
@@ -102,8 +111,39 @@ func (s *Server) fill(o *opened) error {
 	if o.summary, err = o.saved.Summary(); err != nil {
 		o.summary, _, _ = conduct.Remake(o.saved) // nil: a run without figures
 	}
-	o.store, err = detail.Open(o.saved, conduct.Timeline(o.saved))
+	defer o.made.Store(0)
+	o.store, err = detail.Open(o.saved, conduct.Timeline(o.saved), detail.Progress(func(share float64) { o.made.Store(1 + int64(share*1000)) }))
 	return err
+}
+
+// opening says how far a run is that is being opened.
+type opening struct {
+	Share *float64 `json:"share"`
+}
+
+// getOpening answers at once, while the run is opened for others.
+func (s *Server) getOpening(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, opening{s.stores.making(id)})
+}
+
+// making returns how much of the details of a run is made, 0 to 1, nil while nothing is.
+func (c *storeCache) making(id string) *float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.list, func(x *opened) bool { return x.id == id })
+	if i < 0 {
+		return nil
+	}
+	n := c.list[i].made.Load()
+	if n == 0 {
+		return nil
+	}
+	share := float64(n-1) / 1000
+	return &share
 }
 
 // use returns the entry of a run, a new one when there is none of that version.
@@ -156,11 +196,12 @@ func (c *storeCache) closeAll() {
 func (c *storeCache) settle(o *opened) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o.requests = o.store.Len()
-	n, kept := 0, 0
+	o.size = o.store.Size()
+	most := cmp.Or(c.most, maxStored)
+	n, kept := int64(0), 0
 	for kept < len(c.list) {
-		n += c.list[len(c.list)-1-kept].requests
-		if kept > 0 && (kept == maxStores || n > maxStored) {
+		n += c.list[len(c.list)-1-kept].size
+		if kept > 0 && (kept == maxStores || n > most) {
 			break
 		}
 		kept++

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"plimsoll/internal/detail"
@@ -141,6 +144,65 @@ func TestStores(t *testing.T) {
 	call(t, s, "PATCH", "/api/runs/"+last, `{"note": "seen"}`)
 	if got := get[detail.RunDoc](t, s, "/api/runs/"+last); got.Run.Note != "seen" {
 		t.Errorf("note %q, want the new one", got.Run.Note)
+	}
+}
+
+// TestStoresAreBounded keeps no more runs open than fit, but for the one that is looked at.
+func TestStoresAreBounded(t *testing.T) {
+	s := newServer(t, nil)
+	one, other := predicted(t, s.cfg.Root, "name=one", "load.requests=8"), predicted(t, s.cfg.Root, "name=other", "load.requests=8")
+	get[detail.RunDoc](t, s, "/api/runs/"+one)
+	s.stores.most = s.stores.list[0].size * 3 / 2
+	if s.stores.most <= 0 {
+		t.Fatal("an open run holds nothing")
+	}
+	for _, id := range []string{other, one, one} {
+		get[detail.RunDoc](t, s, "/api/runs/"+id)
+		if n := len(s.stores.list); n != 1 || s.stores.list[0].id != id {
+			t.Errorf("%d runs are kept open, want %s alone", n, id)
+		}
+	}
+}
+
+// TestOpening asks how far a run is that others open, and opens one for many at once.
+func TestOpening(t *testing.T) {
+	s := newServer(t, nil)
+	id := predicted(t, s.cfg.Root)
+	share := func() *float64 { return get[opening](t, s, "/api/runs/"+id+"/opening").Share }
+	if got := share(); got != nil {
+		t.Errorf("of a run that nobody opens: %v", *got)
+	}
+	if err := os.RemoveAll(filepath.Join(s.cfg.Root, id, "detail")); err != nil {
+		t.Fatal(err)
+	}
+	var found [4]*opened
+	var all sync.WaitGroup
+	for i := range found {
+		all.Go(func() {
+			o, err := s.open(httptest.NewRecorder(), id)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			found[i] = o
+			s.stores.release(o)
+		})
+	}
+	all.Wait()
+	for _, o := range found {
+		if o == nil || o != found[0] {
+			t.Fatal("a run was opened more than once")
+		}
+	}
+	if got := share(); got != nil {
+		t.Errorf("of a run that is open: %v", *got)
+	}
+	found[0].made.Store(1 + 350) // as while it is made
+	if got := share(); got == nil || *got != 0.35 {
+		t.Errorf("of a run of which 35 %% is made: %v", got)
+	}
+	if status, _, _ := call(t, s, "GET", "/api/runs/..%2f/opening", ""); status != http.StatusNotFound {
+		t.Errorf("of what is no run: %d", status)
 	}
 }
 

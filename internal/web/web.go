@@ -154,6 +154,7 @@ func (s *Server) routes() []route {
 		{method: "GET", path: "/api/runs/{id}/events", stream: true, serve: s.events},
 		change("POST", "/api/runs/{id}/stop", s.stopRun),
 		get("/api/runs/{id}/report.html", s.getReport),
+		get("/api/runs/{id}/opening", s.getOpening),
 		get("/api/runs/{id}/series", s.getSeries),
 		get("/api/runs/{id}/data", s.getData),
 		get("/api/runs/{id}/bands", s.getBands),

@@ -287,6 +287,8 @@ export const api = {
   runs: (s?: AbortSignal) => ask<{ runs: RunRow[] | null }>('/api/runs', { signal: s }).then((r) => (r.runs ?? []).map(completeRun)),
   patchRun: (id: string, change: { note?: string; name?: string; tags?: Record<string, string | null> }) =>
     ask<RunRow>(`/api/runs/${enc(id)}`, { method: 'PATCH', body: change }),
+  /** How much is made of what is drawn of a run that is opened for the first time; null while nothing is. */
+  opening: (id: string, signal?: AbortSignal) => ask<{ share: number | null }>(`/api/runs/${enc(id)}/opening`, { signal }),
   deleteRun: (id: string) => ask<void>(`/api/runs/${enc(id)}?confirm=${enc(id)}`, { method: 'DELETE' }),
   /** Rejects with a ScenarioRefused when the scenario is wrong. */
   start: async (scenario: string): Promise<{ id: string }> => {

@@ -3,7 +3,7 @@
 
 import type { ComponentType } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
+import { api, HttpSource, type Mark, type Ms, type ProbeDoc, type RunDoc, type SeriesList, type Source } from '../api'
 import type { PageProps } from '../app'
 import { count, duration, elapsed, plain } from '../format'
 import { told } from '../i18n/told'
@@ -44,7 +44,7 @@ export function RunView({ source }: { source: Source }) {
   const read = useLoad((s) => Promise.all([source.doc(s), source.series(s)]), [source])
   if (read.value) return <Loaded source={source} doc={read.value[0]} list={read.value[1]} />
   if (read.error) return <div class="page"><Trouble error={read.error} again={read.again} /></div>
-  return <Later><Skeleton /></Later>
+  return <Later><Skeleton source={source} /></Later>
 }
 
 function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: SeriesList }) {
@@ -284,12 +284,24 @@ function useBoardKeys(board: Board, openLanes: () => void, toggleMarks: () => vo
 
 const laneElement = (key: string | null) => (key === null ? null : document.querySelector<HTMLElement>(`[data-lane="${CSS.escape(key)}"]`))
 
-function Skeleton() {
+function Skeleton({ source }: { source: Source }) {
+  const [share, setShare] = useState<number | null>(null)
+  useEffect(() => {
+    if (source.offline) return
+    const abort = new AbortController()
+    // Whoever opens a run first has to wait until what is drawn of it is made.
+    const id = setInterval(() => api.opening(source.id, abort.signal).then((o) => setShare(o.share), () => setShare(null)), 1000)
+    return () => { abort.abort(); clearInterval(id) }
+  }, [source])
+  const percent = share === null ? undefined : Math.round(share * 100)
   return (
     <div class="run" aria-busy="true">
       <header class="run-head">
         <div class="run-line"><span class="bone bone-title" /></div>
-        <div class="run-bar" />
+        <div class="run-bar" role="progressbar" aria-hidden={share === null} aria-label={t('making')} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100}>
+          {share !== null && <i style={{ width: `${share * 100}%` }} />}
+        </div>
+        {percent !== undefined && <p class="muted small">{t('makingShare', { n: percent })}</p>}
         <div class="run-figures">{Array.from({ length: 6 }, (_, i) => <div key={i} class="run-figure"><span class="bone" /></div>)}</div>
       </header>
       <div class="stage">{Array.from({ length: 6 }, (_, i) => <div key={i} class="lane bone-lane"><div class="lane-label"><span class="bone" /></div><div class="bone" /></div>)}</div>

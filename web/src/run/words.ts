@@ -22,7 +22,7 @@ const en = {
   kLeft: 'cursor left', kRight: 'cursor right', kPanLeft: 'look earlier', kPanRight: 'look later', kIn: 'zoom in', kOut: 'zoom out', kEsc: 'no cursor, no range', kMoveDown: 'move the lane down', kMoveUp: 'move the lane up',
   mouse: 'Drag: range. Shift and drag, or drag the axis: move. Ctrl and wheel: zoom. Double click: whole run.', waitingRun: 'Waiting for the first request', laneSummary: '{lane}: {low} to {high}, last {last}', dropped: '{n} samples were not shown: the panel was too slow. The records are complete.',
   neverDue: 'This run sent no request: none was due in its {window} ({load}). A longer run or a higher rate has some.', neverStopped: 'This run was stopped before its first request was due.', neverFailed: 'This run ended before its first request was sent. What the endpoint can do says:',
-  noneSent: 'no request was sent', noneOk: 'none of {n} requests succeeded', noFigure: 'no request has this figure', axis: 'Time since the start', compareWith: 'Compare', runAgain: 'Run again', steps: 'Steps', probe: 'Probe',
+  noneSent: 'no request was sent', noneOk: 'none of {n} requests succeeded', noFigure: 'no request has this figure', axis: 'Time since the start', compareWith: 'Compare', runAgain: 'Run again', making: 'Making what is drawn', makingShare: 'Making what is drawn of this run, once: {n} %', steps: 'Steps', probe: 'Probe',
 }
 
 export type Word = keyof typeof en
@@ -49,7 +49,7 @@ export const t = words(en, {
   kLeft: '光标左移', kRight: '光标右移', kPanLeft: '看更早', kPanRight: '看更晚', kIn: '放大', kOut: '缩小', kEsc: '取消光标与范围', kMoveDown: '泳道下移', kMoveUp: '泳道上移',
   mouse: '拖动：选择范围。按住 Shift 拖动或拖动时间轴：平移。Ctrl 加滚轮：缩放。双击：整个运行。', waitingRun: '等待第一个请求', laneSummary: '{lane}：{low} 至 {high}，最新 {last}', dropped: '有 {n} 个样本未显示：面板来不及处理。记录是完整的。',
   neverDue: '此运行没有发送任何请求：在其 {window} 内没有到期的请求（{load}）。运行更久或速率更高就会有。', neverStopped: '此运行在第一个请求到期之前被停止。', neverFailed: '此运行在发送第一个请求之前结束。查看端点的能力：',
-  noneSent: '没有发送任何请求', noneOk: '{n} 个请求无一成功', noFigure: '没有请求具有此指标', axis: '自开始以来的时间', compareWith: '对比', runAgain: '再次运行', steps: '步骤', probe: '探测',
+  noneSent: '没有发送任何请求', noneOk: '{n} 个请求无一成功', noFigure: '没有请求具有此指标', axis: '自开始以来的时间', compareWith: '对比', runAgain: '再次运行', making: '正在生成面板数据', makingShare: '正在首次生成此运行的面板数据：{n} %', steps: '步骤', probe: '探测',
 })
 
 /** t for a word that comes from data, and the word itself where there is none. */
