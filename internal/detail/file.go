@@ -61,6 +61,7 @@ type head struct {
 	Parts     []part      `json:"parts"`
 	// Whole are the figures over all steady windows.
 	Whole *Figures `json:"whole"`
+	Lost  []Lost   `json:"lost,omitempty"`
 }
 
 // writeRequests writes the requests of a run that is over.
@@ -80,7 +81,7 @@ func (s *Store) writeRequests(dir string, of stamp) error {
 		return err
 	}
 	h, err := json.Marshal(head{
-		s.meta.Input, s.meta.Step, s.workloads.list, s.finishes.list, s.longest, s.latest, s.tokens, s.events, s.grid.edges, s.parts, s.whole,
+		s.meta.Input, s.meta.Step, s.workloads.list, s.finishes.list, s.longest, s.latest, s.tokens, s.events, s.grid.edges, s.parts, s.whole, s.lost,
 	})
 	if err != nil {
 		w.err = err
@@ -215,6 +216,7 @@ func (s *Store) readRequests(dir string, of stamp) error {
 		s.finishes.of(w, mostFinishes)
 	}
 	s.longest, s.latest, s.tokens, s.events, s.parts, s.whole = h.Longest, h.Latest, h.Tokens, h.Events, h.Parts, h.Whole
+	s.lost = h.Lost
 	s.grid = cellGrid{step: h.StepNS, edges: h.Edges}
 	s.signals.step = h.StepNS
 	c := &s.cols

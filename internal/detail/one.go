@@ -36,12 +36,19 @@ func (v *view) rowOf(n int64) (int, bool) {
 
 // Request returns request n with its events, which are read from the run's folder, and
 // what the servers said meanwhile. The error wraps ErrNoRequest when there is none. Of a
-// request whose record is not on disk yet, or no more, there is what Requests knows.
+// request whose record is not on disk yet, or no more, or cannot be read, there is what
+// Requests knows.
 func (s *Store) Request(n int) (One, error) {
 	v := s.view()
 	row, ok := v.rowOf(int64(n))
 	if !ok {
-		return One{}, fmt.Errorf("find request %d: %w", n, ErrNoRequest)
+		err := fmt.Errorf("find request %d: %w", n, ErrNoRequest)
+		for _, l := range s.Lost() {
+			if l.Requests() {
+				return One{}, fmt.Errorf("%w: it may be in %s, which cannot be read", err, l.File)
+			}
+		}
+		return One{}, err
 	}
 	out := One{Row: v.row(row), Flags: record.Flags(v.of(row).flags).Names()}
 	if out.Flags == nil {
@@ -55,8 +62,10 @@ func (s *Store) Request(n int) (One, error) {
 		r = v.fromColumns(row)
 		out.fill(r)
 		out.Whole = false
-	default:
-		return One{}, fmt.Errorf("read request %d: %w", n, err)
+	default: // its part is damaged: what the columns know is known still
+		r = v.fromColumns(row)
+		out.fill(r)
+		out.Whole, out.Lost = false, new(err.Error())
 	}
 	from, to := r.Start, r.End
 	if from == record.Unset {

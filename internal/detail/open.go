@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/stats"
 )
@@ -84,11 +86,9 @@ func (s *Store) Close() error {
 // stampOf says what a run is now: all that its detail is made of.
 func stampOf(r *run.Run) (stamp, error) {
 	info := r.Info()
-	parts, err := r.Parts()
-	if err != nil {
-		return stamp{}, err
-	}
+	parts, partsErr := r.Parts()
 	about := struct {
+		Trouble   []string `json:",omitempty"`
 		ID, State string
 		Records   int64
 		Input     *stats.Input
@@ -100,9 +100,13 @@ func stampOf(r *run.Run) (stamp, error) {
 	if info.Alignment != nil {
 		about.Step = info.Alignment.StepNS
 	}
+	var err error
 	about.Timeline, about.Tail, err = r.TimelineState()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return stamp{}, err
+	// What cannot be looked at cannot be read either, which is told of the run.
+	for _, e := range []error{partsErr, err} {
+		if e != nil && !errors.Is(e, fs.ErrNotExist) {
+			about.Trouble = append(about.Trouble, e.Error())
+		}
 	}
 	b, err := json.Marshal(&about)
 	if err != nil {
@@ -120,8 +124,63 @@ func load(r *run.Run, dir string, of stamp) (*Store, error) {
 	if err := s.readSeries(dir, of); err != nil {
 		return nil, err
 	}
+	for _, l := range s.lost {
+		if r.Check(l.File) == nil {
+			return nil, fmt.Errorf("%w: %s can be read by now", errStale, l.File)
+		}
+	}
 	return s, nil
 }
+
+// The files of a run that its store is made of, as paths in its folder.
+const (
+	requestsFolder  = "requests"
+	telemetryFolder = "telemetry"
+	timelineFile    = "timeline.parquet"
+)
+
+// Lost is a file of a run that could not be read, or not to its end.
+type Lost struct {
+	// File is a path in the run's folder.
+	File string `json:"file"`
+	Text string `json:"text"`
+	// After and Before bound the time of what is missing, in ns; Unset where that is not
+	// known.
+	After  int64 `json:"after_ns"`
+	Before int64 `json:"before_ns"`
+}
+
+// Requests says whether records of requests were in it.
+func (l *Lost) Requests() bool {
+	return l.File == requestsFolder || strings.HasPrefix(l.File, requestsFolder+"/")
+}
+
+// Lost says what of a run on disk could not be read.
+func (s *Store) Lost() []Lost {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.lost)
+}
+
+// lose keeps what could not be read of a folder.
+func (s *Store) lose(folder string, notes []run.Note) {
+	for _, n := range notes[:min(len(notes), mostLost)] {
+		file := folder
+		if n.Part != folder {
+			file += "/" + n.Part
+		}
+		s.loseFile(file, n.Text, n.After, n.Before)
+	}
+}
+
+// loseFile keeps that a file could not be read; where the run lies is nobody's business.
+func (s *Store) loseFile(file, text string, after, before int64) {
+	text = strings.ReplaceAll(text, s.meta.Dir+string(filepath.Separator), "")
+	s.lost = append(s.lost, Lost{File: file, Text: text, After: after, Before: before})
+}
+
+// mostLost bounds what is told of one folder.
+const mostLost = 200
 
 // build makes the store of a run from its records and its timeline.
 func build(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options []Option) (*Store, error) {
@@ -157,14 +216,28 @@ func build(r *run.Run, timeline iter.Seq2[[]run.TimelineRow, error], options []O
 		s.placed(p)
 	}
 	tell(readShare)
+	s.lose(requestsFolder, r.Notes())
+	if err := r.Check(timelineFile); err != nil {
+		// It is made again of the telemetry, if there is any.
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.loseFile(timelineFile, err.Error(), record.Unset, record.Unset)
+		}
+		samples := r.Samples()
+		for range samples.All() {
+		}
+		s.lose(telemetryFolder, samples.Notes())
+	}
+	last := record.Unset
 	for rows, err := range timeline {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if err != nil {
-			return nil, err
+		if err != nil { // what came before it is drawn
+			s.loseFile(timelineFile, err.Error(), last, record.Unset)
+			break
 		}
 		s.addRows(rows)
+		last = rows[len(rows)-1].T
 	}
 	tell(alignedShare)
 	s.finish()
@@ -190,7 +263,8 @@ var needed = []string{
 
 // write writes the files into dir.
 func (s *Store) write(dir string, of stamp) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	// A run that was deleted meanwhile does not come back.
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	sweep(dir)

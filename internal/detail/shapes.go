@@ -323,7 +323,9 @@ type One struct {
 	Points map[string]*Ms `json:"points"`
 	Events Events         `json:"events"`
 	// Whole is false while the record is not on disk yet: then there are no events.
-	Whole       bool         `json:"whole"`
+	Whole bool `json:"whole"`
+	// Lost says why the record cannot be read, nil when it can or is not there yet.
+	Lost        *string      `json:"lost"`
 	Message     string       `json:"message"`
 	Flags       []string     `json:"flags"`
 	KernelTimes bool         `json:"kernel_times"`

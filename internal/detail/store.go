@@ -71,6 +71,8 @@ type Store struct {
 	bin      []byte
 
 	signals signals
+	// lost is what of an ended run could not be read.
+	lost []Lost
 	// parts are where the records of an ended run lie, ascending by first.
 	parts   []part
 	located *locator

@@ -13,6 +13,7 @@ import (
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
 	"plimsoll/internal/phrase"
+	"plimsoll/internal/record"
 	"plimsoll/internal/run"
 	"plimsoll/internal/scenario"
 	"plimsoll/internal/signal"
@@ -58,8 +59,10 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	if p, err := r.Probe(); err == nil {
 		out.Probe = p
 	}
+	damaged := unread(r, s, &out, sumErr)
 	in, err := r.Input()
 	if err != nil {
+		out.Marks = damaged
 		return out, nil // nothing is known of its windows
 	}
 	var warmup time.Duration
@@ -72,28 +75,50 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	out.Phases = Phases(in.Steps, warmup, to)
 	out.SLO = detail.Limits(&in)
 	noticed, _ := r.Marks() // only a run that was watched has them
-	out.Marks = append(marks(&info, &in, summary, out.Phases, noticed), unread(r, s, summary, sumErr)...)
+	out.Marks = append(marks(&info, &in, summary, out.Phases, noticed), damaged...)
 	return out, nil
 }
 
 // unread says what of a run on disk is damaged, so that nobody takes what is left for
 // all of it.
-func unread(r *run.Run, s *detail.Store, summary *stats.Summary, sumErr error) []detail.Mark {
-	var out []detail.Mark
+func unread(r *run.Run, s *detail.Store, doc *detail.RunDoc, sumErr error) []detail.Mark {
+	out := []detail.Mark{}
 	from, to := s.Span()
-	tell := func(p *phrase.Phrase, values ...phrase.Value) {
+	between := func(from, to int64, p *phrase.Phrase, values ...phrase.Value) {
 		end := detail.ToMs(to)
 		text, said := p.Say(values...)
 		out = append(out, detail.Mark{T: detail.ToMs(from), To: &end, Kind: "note", Severity: "fail", Text: text, Said: said})
 	}
+	tell := func(p *phrase.Phrase, values ...phrase.Value) { between(from, to, p, values...) }
 	if sumErr != nil && !errors.Is(sumErr, fs.ErrNotExist) {
 		tell(saysMadeAgain, phrase.Text(sumErr.Error()))
 	}
-	notes := r.Notes()
-	for _, n := range notes[:min(len(notes), mostMarks)] {
-		tell(saysPart, phrase.Quote(n.Part), phrase.Text(n.Text))
+	if p := doc.Run.Problem; p != nil && p.File != summaryFile {
+		tell(saysPart, phrase.Quote(p.File), phrase.Text(p.Text))
 	}
-	if summary != nil && len(notes) == 0 && int64(s.Len()) < summary.Requests.Scheduled {
+	_, probeErr := r.Probe()
+	_, marksErr := r.Marks()
+	for _, of := range []struct {
+		file string
+		err  error
+	}{{"marks.json", marksErr}, {"probe.json", probeErr}} {
+		if of.err != nil && !errors.Is(of.err, fs.ErrNotExist) {
+			tell(saysPart, phrase.Quote(of.file), phrase.Text(Reason(of.err)))
+		}
+	}
+	lost, records := s.Lost(), true
+	for _, l := range lost {
+		records = records && !l.Requests()
+		first, last := from, to
+		if l.After != record.Unset {
+			first = max(first, min(l.After, to))
+		}
+		if l.Before != record.Unset {
+			last = max(first, min(l.Before, to))
+		}
+		between(first, last, saysPart, phrase.Quote(l.File), phrase.Text(l.Text))
+	}
+	if summary := doc.Summary; summary != nil && records && int64(s.Len()) < summary.Requests.Scheduled {
 		tell(saysFewRecords, phrase.Count(s.Len()), phrase.Count(summary.Requests.Scheduled))
 	}
 	return out

@@ -54,9 +54,6 @@ func TestRunRowIsOfTheSummary(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(saved.Dir(), "summary.json"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(saved.Dir(), scenarioFile)); err != nil { // it is not one
-		t.Fatal(err)
-	}
 	row := report.RunRow(filepath.Base(saved.Dir()), inFolder(saved.Dir()))
 	if row.Problem != nil {
 		t.Fatalf("problem %+v", row.Problem)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -34,6 +35,7 @@ func (r *Run) Placed(columns ...string) iter.Seq2[Place, *record.Request] {
 		wanted = func(name string) bool { return slices.Contains(columns, name) }
 	}
 	return func(yield func(Place, *record.Request) bool) {
+		var times spans
 		r.notes = r.eachPart(requestsDir, func(name string, skip int64) (rows, lost int64, more bool, err error) {
 			more = true
 			p := Place{Part: filepath.Base(name), Row: -1}
@@ -43,11 +45,15 @@ func (r *Run) Placed(columns ...string) iter.Seq2[Place, *record.Request] {
 					return true
 				}
 				rows++
+				if q.End != record.Unset {
+					times.add(p.Part, q.End)
+				}
 				more = yield(p, q)
 				return more
 			})
 			return rows, lost, more, err
 		})
+		r.notes = times.bound(r.notes)
 	}
 }
 
@@ -76,6 +82,21 @@ func (r *Run) Parts() ([]PartState, error) {
 		out = append(out, PartState{p.name(), fi.Size()})
 	}
 	return out, nil
+}
+
+// Check says why a file of the run, requests/PART, telemetry/PART or timeline.parquet,
+// cannot be read; nil when it is as it was written. The error wraps fs.ErrNotExist when
+// there is none.
+func (r *Run) Check(file string) error {
+	dir, part := path.Split(file)
+	if _, ok := parsePart(part); file != timelineFile && (!ok || dir != requestsDir+"/" && dir != telemetryDir+"/") {
+		return fmt.Errorf("check %q: no such file of a run", file)
+	}
+	f, _, _, err := openPart(filepath.Join(r.dir, filepath.FromSlash(file)))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	return f.Close()
 }
 
 // TimelineState returns the size of timeline.parquet and the last bytes of it, in

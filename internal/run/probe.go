@@ -90,5 +90,7 @@ func (r *Run) Probe() (*Probe, error) {
 	if p.Schema != ProbeSchemaName {
 		return nil, fmt.Errorf("read probe of run: %s: schema is %q, want %q", filepath.Join(r.dir, probeFile), p.Schema, ProbeSchemaName)
 	}
+	// What another program left out is an empty list, as it would have been written.
+	p.Points, p.Fits, p.Notes = append([]ProbePoint{}, p.Points...), append([]ProbeFit{}, p.Fits...), append([]string{}, p.Notes...)
 	return p, nil
 }

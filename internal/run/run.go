@@ -37,6 +37,46 @@ type Note struct {
 	// tell.
 	Lost int64
 	Text string
+	// After and Before bound the time, in ns of the run's clock, of what is lost: that of
+	// the nearest records before and behind it. Unset where there are none, and where
+	// nobody looked.
+	After, Before int64
+}
+
+// span is the time of the records of one part.
+type span struct {
+	part        string
+	first, last int64
+}
+
+// spans are those of parts in the order in which they are read.
+type spans []span
+
+// add notes that a part has a record of a time.
+func (s *spans) add(part string, t int64) {
+	if n := len(*s); n == 0 || (*s)[n-1].part != part {
+		*s = append(*s, span{part, t, t})
+		return
+	}
+	last := &(*s)[len(*s)-1]
+	last.first, last.last = min(last.first, t), max(last.last, t)
+}
+
+// bound fills in between which records lies what is lost. Names of parts are in the order
+// of time.
+func (s spans) bound(notes []Note) []Note {
+	for i := range notes {
+		n := &notes[i]
+		for _, p := range s {
+			switch {
+			case p.part < n.Part && (n.After == record.Unset || p.last > n.After):
+				n.After = p.last
+			case p.part > n.Part && (n.Before == record.Unset || p.first < n.Before):
+				n.Before = p.first
+			}
+		}
+	}
+	return notes
 }
 
 // Open opens the run in the folder dir.
@@ -117,7 +157,7 @@ func (r *Run) eachPart(folder string, read func(name string, skip int64) (rows, 
 	dir := filepath.Join(r.dir, folder)
 	parts, _, err := listParts(dir)
 	if err != nil {
-		return append(notes, Note{Part: folder, Lost: -1, Text: err.Error()})
+		return append(notes, Note{Part: folder, Lost: -1, Text: err.Error(), After: record.Unset, Before: record.Unset})
 	}
 	done := make(map[partRange]int64) // rows
 	relisted := 0
@@ -143,7 +183,7 @@ func (r *Run) eachPart(folder string, read func(name string, skip int64) (rows, 
 			}
 		}
 		if err != nil {
-			notes = append(notes, Note{Part: p.name(), Lost: lost, Text: err.Error()})
+			notes = append(notes, Note{Part: p.name(), Lost: lost, Text: err.Error(), After: record.Unset, Before: record.Unset})
 		}
 	}
 	return notes

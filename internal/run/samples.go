@@ -325,6 +325,7 @@ func (s *Samples) All() iter.Seq[[]signal.Sample] {
 		if _, err := os.Stat(filepath.Join(s.run.dir, telemetryDir)); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
+		var times spans
 		s.notes = s.run.eachPart(telemetryDir, func(name string, skip int64) (rows, lost int64, more bool, err error) {
 			more = true
 			lost, err = s.readPart(name, func(batch []signal.Sample) bool {
@@ -335,11 +336,15 @@ func (s *Samples) All() iter.Seq[[]signal.Sample] {
 				batch = batch[skip:]
 				skip = 0
 				rows += int64(len(batch))
+				for _, i := range []int{0, len(batch) - 1} {
+					times.add(filepath.Base(name), batch[i].End)
+				}
 				more = yield(batch)
 				return more
 			})
 			return rows, lost, more, err
 		})
+		s.notes = times.bound(s.notes)
 	}
 }
 

@@ -428,7 +428,7 @@ func queryProblem(err error) error {
 		return &Problem{Status: http.StatusBadRequest, Field: e.Field, Text: e.Text, Fix: e.Fix}
 	}
 	if errors.Is(err, detail.ErrNoRequest) {
-		return &Problem{Status: http.StatusNotFound, Field: "n", Text: err.Error()}
+		return &Problem{Status: http.StatusNotFound, Field: "n", Text: err.Error(), Fix: "a number of /requests; what cannot be read of the run is among its marks"}
 	}
 	return err
 }

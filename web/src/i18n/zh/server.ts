@@ -110,7 +110,6 @@ export const server: Record<string, string> = {
   'quotes inside a value': '值中有引号',
   'read filter at character {}: {}': '读取筛选条件，第 {1} 个字符：{2}',
   'read query: {}: {}': '读取查询：{1}：{2}',
-  'read request {}: {}': '读取请求 {1}：{2}',
   'there is no colour by {}': '不能按 {1} 着色',
   'there is no column {}': '没有列 {1}',
   'there is no field {}': '没有字段 {1}',
@@ -199,4 +198,6 @@ export const server: Record<string, string> = {
   ' of later turns': '（后续轮次）',
   '1 user': '1 个用户',
   '{}{} requests/s, {}': '{1}{2} 请求/秒，{3}',
+  '{}: it may be in {}, which cannot be read': '{1}：它可能在无法读取的 {2} 中',
+  'a number of /requests; what cannot be read of the run is among its marks': '/requests 中的编号；运行中无法读取的内容列在其标记里',
 }
