@@ -398,8 +398,8 @@ func (s *Server) addNotes(saved *run.Run, p *RunPatch) error {
 
 // write makes a file below the folder of runs hold b, or leaves it as it was.
 func (s *Server) write(name string, b []byte) error {
-	aside := name + ".tmp"
-	_ = s.root.Remove(aside) // of a process that was killed
+	// Another server may write the same file: each has a name of its own until it is whole.
+	aside := name + "." + rand.Text() + ".tmp"
 	f, err := s.root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

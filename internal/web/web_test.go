@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -413,4 +414,49 @@ func TestAllAddresses(t *testing.T) {
 
 func contextWithLocal(r *http.Request, addr net.Addr) context.Context {
 	return context.WithValue(r.Context(), http.LocalAddrContextKey, addr)
+}
+
+// TestTwoServersWriteOneFile: servers of one folder that store a file at once leave one of
+// them whole, and nothing beside it.
+func TestTwoServersWriteOneFile(t *testing.T) {
+	a := newServer(t, nil)
+	b := newServer(t, func(c *Config) { c.Root = a.cfg.Root })
+	texts := []string{strings.Repeat("a", 300_000), strings.Repeat("b", 500_000)}
+	var wg sync.WaitGroup
+	for i, s := range []*Server{a, b} {
+		wg.Go(func() {
+			for range 40 {
+				if err := s.write("x.yaml", []byte(texts[i])); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	read := make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				read <- n
+				return
+			default:
+			}
+			got, err := a.root.ReadFile("x.yaml")
+			if err == nil && string(got) != texts[0] && string(got) != texts[1] {
+				t.Errorf("a file of %d bytes that nobody wrote", len(got))
+			}
+			n++
+		}
+	}()
+	wg.Wait()
+	close(stop)
+	if n := <-read; n == 0 {
+		t.Error("the file was not read meanwhile")
+	}
+	left, err := os.ReadDir(a.cfg.Root)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v is left of one file, %v", left, err)
+	}
 }
