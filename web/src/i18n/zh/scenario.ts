@@ -224,6 +224,7 @@ export const scenario: Record<string, string> = {
   'given twice, first in line {}: remove one': '重复给出，首次在第 {1} 行：请删除一个',
   'is a group: set one of its fields ({})': '这是一组字段：请设置其中一个（{1}）',
   'merge keys (<<) are not supported: write the fields out': '不支持合并键（<<）：请写出各字段',
+  'it is UTF-16: save it as UTF-8': '它是 UTF-16：请另存为 UTF-8',
   'not YAML': '不是 YAML',
   'tags (!) are not supported: remove it': '不支持标签（!）：请删除',
   'the YAML parser gave up on this text ({})': 'YAML 解析器无法处理此文本（{1}）',
