@@ -197,7 +197,7 @@ func (d *Dist) zipf(r *rand.Rand) float64 {
 		u := high + r.Float64()*(low-high)
 		k := min(max(math.Round(inverse(u)), 1), n)
 		if u >= area(k+0.5)-math.Pow(k, -s) {
-			return d.A + k - 1
+			return d.A + (k - 1) // as Bounds adds it: a part of A is lost otherwise
 		}
 	}
 }
