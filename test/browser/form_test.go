@@ -255,7 +255,9 @@ func TestBudget(t *testing.T) {
 	dist := filepath.Join("..", "..", "internal", "assets", "files", "dist")
 	script := int64(0)
 	err := filepath.WalkDir(dist, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".js.gz") && !strings.HasSuffix(path, "report.js.gz") {
+		// The report is a page of its own, and the dictionary is loaded where Chinese is spoken.
+		name := filepath.Base(path)
+		if err == nil && strings.HasSuffix(name, ".js.gz") && name != "report.js.gz" && !strings.HasPrefix(name, "zh-") {
 			fi, err := d.Info()
 			if err != nil {
 				return err
