@@ -162,7 +162,7 @@ bench: ## every benchmark for BENCHTIME (200ms); the budgets themselves are test
 .PHONY: dist
 dist: $(PANEL) .tools/licenses ## release binaries for linux and darwin, with checksums and the licences of what is in them, in dist/
 	rm -rf dist && mkdir -p dist
-	.tools/licenses -also web/public/licenses.txt ./cmd/plimsoll $(PLATFORMS) > dist/THIRD_PARTY_LICENSES
+	.tools/licenses -also web/public/licenses.txt -also tools/licenses/pdfium.txt ./cmd/plimsoll $(PLATFORMS) > dist/THIRD_PARTY_LICENSES
 	cp LICENSE NOTICE dist/
 	@for p in $(PLATFORMS); do \
 		echo "dist/plimsoll-$${p%/*}-$${p#*/}"; \

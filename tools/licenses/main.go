@@ -22,9 +22,13 @@ import (
 )
 
 func main() {
-	also := flag.String("also", "", "a file to print too")
+	var also []string
+	flag.Func("also", "a file to print too; may be given several times", func(name string) error {
+		also = append(also, name)
+		return nil
+	})
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "licenses [-also FILE] PACKAGE OS/ARCH...: prints the licences of what the package is linked with there")
+		fmt.Fprintln(os.Stderr, "licenses [-also FILE]... PACKAGE OS/ARCH...: prints the licences of what the package is linked with there")
 	}
 	flag.Parse()
 	if flag.NArg() < 2 {
@@ -33,8 +37,10 @@ func main() {
 	}
 	var text bytes.Buffer
 	err := write(&text, flag.Arg(0), flag.Args()[1:])
-	if err == nil && *also != "" {
-		err = section(&text, filepath.Base(*also), []string{*also})
+	for _, file := range also {
+		if err == nil {
+			err = section(&text, filepath.Base(file), []string{file})
+		}
 	}
 	if err == nil {
 		_, err = os.Stdout.Write(text.Bytes())
