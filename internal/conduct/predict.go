@@ -239,7 +239,7 @@ func (p *predictor) run(ctx context.Context) (*PredictResult, error) {
 	p.meter.passes = 1
 	var err error
 	if start, end, ok := twin.FirstWindow(&p.twin); ok && len(p.plan) == 1 && p.cfg.Root == "" && p.cfg.Each == nil {
-		in.Steps = []stats.StepInput{{Users: p.plan[0].Users, Rate: p.plan[0].Rate, Start: start, End: end, Complete: true}}
+		in.Steps = []stats.StepInput{{Users: p.plan[0].Users, Rate: p.plan[0].Rate, Start: start, End: end, Asked: asked(&p.plan[0]), Complete: true}}
 	} else {
 		p.meter.passes = 2
 		if _, in.Steps, err = p.pass(ctx, quiet{}); err != nil {

@@ -251,7 +251,7 @@ func planned(plan []load.Step, at int64) []stats.StepInput {
 			length = math.MaxInt64/4 - time.Duration(at) - p.Warmup
 		}
 		start := at + int64(p.Warmup)
-		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: start, End: start + int64(length)})
+		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: start, End: start + int64(length), Asked: asked(&p)})
 		at = start + int64(length)
 		if p.Duration == 0 && p.Users > 0 {
 			break
@@ -414,12 +414,12 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 func windows(plan []load.Step, went []load.StepResult, end int64) []stats.StepInput {
 	out := make([]stats.StepInput, 0, len(plan))
 	for _, s := range went {
-		out = append(out, stats.StepInput{Users: s.Users, Rate: s.Rate, Start: s.SteadyStart, End: s.SteadyEnd, Complete: s.Complete})
+		out = append(out, stats.StepInput{Users: s.Users, Rate: s.Rate, Start: s.SteadyStart, End: s.SteadyEnd, Asked: asked(&s.Step), Complete: s.Complete})
 	}
 	for _, p := range plan[len(went):] {
 		// Never started: a window without length, so that the run is not taken for
 		// a whole one.
-		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: end, End: end})
+		out = append(out, stats.StepInput{Users: p.Users, Rate: p.Rate, Start: end, End: end, Asked: asked(&p)})
 	}
 	return out
 }

@@ -285,7 +285,7 @@ func TestPlanned(t *testing.T) {
 		{Users: 9, Duration: s},
 	}, int64(s))
 	want := []stats.StepInput{
-		{Users: 2, Start: int64(6 * s), End: int64(16 * s)},
+		{Users: 2, Start: int64(6 * s), End: int64(16 * s), Asked: int64(10 * s)},
 		{Rate: 4, Start: int64(17 * s), End: int64(22 * s)},
 	}
 	if len(got) != 3 {

@@ -57,6 +57,15 @@ func staged(base load.Step, stages []scenario.Stage) load.Step {
 	return base
 }
 
+// asked is how long the steady window of a step is to be by its time, in ns: 0 where a
+// number of requests ends it.
+func asked(s *load.Step) int64 {
+	if s.Times == nil && s.Duration == 0 {
+		return 0
+	}
+	return int64(window(s))
+}
+
 // window is how long the steady window of a step is expected to be, 0 when that
 // depends on the answers.
 func window(s *load.Step) time.Duration {

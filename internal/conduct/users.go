@@ -124,7 +124,7 @@ func openWorkload(name string, src *sources, settings ...scenario.Setting) (*wor
 	return f, nil
 }
 
-// serviceLevels adds the limits of a scenario and of its workloads.
+// serviceLevels adds the workloads of a scenario, its limits and theirs.
 func serviceLevels(in *stats.Input, s *scenario.Scenario, src *sources) error {
 	in.Limits, in.WorkloadsCount = s.Guards.Limits()
 	in.Workloads = map[string]stats.WorkloadLimits{}
@@ -137,14 +137,24 @@ func serviceLevels(in *stats.Input, s *scenario.Scenario, src *sources) error {
 			names = append(names, p.Workload)
 		}
 	}
+	named := func(name string) {
+		if !slices.Contains(in.Named, name) {
+			in.Named = append(in.Named, name)
+		}
+	}
 	for _, name := range names {
-		if name == "" || name == scenario.Synthetic {
+		if name == "" {
+			continue
+		}
+		if name == scenario.Synthetic {
+			named(name)
 			continue
 		}
 		f, err := openWorkload(name, src)
 		if err != nil {
 			return err
 		}
+		named(f.Name)
 		w := stats.WorkloadLimits{All: f.SLO.All, First: f.SLO.First, Later: f.SLO.Later, WithRetrieval: f.SLO.WithRetrieval}
 		if len(w.All)+len(w.First)+len(w.Later) > 0 {
 			in.Workloads[f.Name] = w

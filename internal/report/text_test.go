@@ -250,7 +250,7 @@ func TestTextGolden(t *testing.T) {
 
 	// Ended by its user in the middle: the figures are shown, and of how much they are.
 	in, rs = closed(40)
-	in.Steps[0].End, in.Steps[0].Complete = 21_000*ms, false
+	in.Steps[0].End, in.Steps[0].Asked, in.Steps[0].Complete = 21_000*ms, 30_000*ms, false
 	r = runOf(in, rs[:28])
 	r.Stopped = "interrupted"
 	f("interrupted", r)

@@ -179,18 +179,24 @@ func (c *Collector) AddTimeline(r *record.Request, t Timeline) {
 	c.add(r, t)
 }
 
-func (c *Collector) add(r *record.Request, t Timeline) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w, ok := c.names[r.Workload]
+// named returns the number of a workload.
+func (c *Collector) named(workload string) uint16 {
+	w, ok := c.names[workload]
 	if !ok {
 		if len(c.workloads) == math.MaxUint16 {
 			panic("BUG: more workloads than a run can have")
 		}
 		w = uint16(len(c.workloads))
-		c.workloads = append(c.workloads, r.Workload)
-		c.names[r.Workload] = w
+		c.workloads = append(c.workloads, workload)
+		c.names[workload] = w
 	}
+	return w
+}
+
+func (c *Collector) add(r *record.Request, t Timeline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.named(r.Workload)
 	step := notSteady
 	if r.Phase == record.Steady && int(r.Step) < len(c.in.Steps) {
 		step = int(r.Step)

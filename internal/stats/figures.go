@@ -351,6 +351,9 @@ func (c *Collector) Summary() *Summary {
 	s.Requests, s.Tokens, s.Latency, s.Rates, s.SLO = f.Requests, f.Tokens, f.Latency, f.Rates, f.SLO
 	s.Client = c.clientPart(all, f)
 
+	for _, name := range c.in.Named {
+		c.named(name)
+	}
 	for w, name := range c.workloads {
 		if name == "" {
 			continue

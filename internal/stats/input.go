@@ -28,7 +28,10 @@ type Input struct {
 	// the requests of each; WorkloadsCount makes them limits of the run too.
 	Workloads      map[string]WorkloadLimits `json:"workloads,omitempty"`
 	WorkloadsCount bool                      `json:"workloads_count,omitempty"`
-	Client         ClientInput               `json:"client"`
+	// Named are the workloads that the run was asked to have: one of which no request
+	// came is in the summary, too.
+	Named  []string    `json:"named,omitempty"`
+	Client ClientInput `json:"client"`
 	// Server is what the servers counted, nil when none was read.
 	Server *ServerInput `json:"server,omitempty"`
 	// IntendedReuse is the share of prompt tokens that the workload means to come
@@ -62,6 +65,8 @@ type StepInput struct {
 	// Start and End bound the steady window; End is outside.
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`
+	// Asked is how long the window was to be, 0 where no time was asked for.
+	Asked int64 `json:"asked,omitempty"`
 	// Complete says whether the window lasted as long as asked.
 	Complete bool `json:"complete"`
 }

@@ -12,6 +12,7 @@ var (
 	saysFailures       = phrase.New("failures", "{failed} of {requests} requests failed; they are in no latency")
 	saysEmptyWindow    = phrase.New("empty_window", "the steady window of {empty} of {steps} steps has no requests")
 	saysShortWindow    = phrase.New("short_window", "the run ended early: the steady window of {short} of {steps} steps is shorter than asked, and all figures are of the {measured} that were measured")
+	saysShortOf        = phrase.New("short_window.of", "the run ended early: the steady window of {short} of {steps} steps is shorter than asked, and all figures are of the {measured} that were measured, of {asked} that were asked for")
 	saysNoSuccess      = phrase.New("no_success", "none of {requests} requests succeeded: there is nothing to measure")
 	saysDroppedRecords = phrase.New("dropped_records", "{dropped} records are missing: they could not be written in time, or not be read again")
 	saysDroppedSamples = phrase.New("dropped_samples", "{dropped} telemetry samples were dropped because they could not be written in time")
@@ -98,8 +99,9 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	check("failures", count(g.req.Error), known(0), g.req.Error == 0, MakesNote,
 		saysFailures, phrase.Count(g.req.Error), phrase.Count(g.req.Scheduled))
 
-	empty, short := 0, 0
+	empty, short, asked := 0, 0, int64(0)
 	for i, st := range c.in.Steps {
+		asked += st.Asked
 		var n int64
 		for _, w := range c.groups[i] {
 			n += w.req.Scheduled
@@ -112,8 +114,11 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	}
 	check("empty_window", count(int64(empty)), known(0), empty == 0 && len(c.in.Steps) > 0, MakesInvalid,
 		saysEmptyWindow, phrase.Count(empty), phrase.Count(len(c.in.Steps)))
-	check("short_window", count(int64(short)), known(0), short == 0, MakesInvalid,
-		saysShortWindow, phrase.Count(short), phrase.Count(len(c.in.Steps)), phrase.Number(float64(f.window)/perS, "s"))
+	tooShort, ofHowMuch := saysShortWindow, []phrase.Value{phrase.Count(short), phrase.Count(len(c.in.Steps)), phrase.Number(float64(f.window)/perS, "s")}
+	if !slices.ContainsFunc(c.in.Steps, func(s StepInput) bool { return s.Asked == 0 }) {
+		tooShort, ofHowMuch = saysShortOf, append(ofHowMuch, phrase.Number(float64(asked)/perS, "s"))
+	}
+	check("short_window", count(int64(short)), known(0), short == 0, MakesInvalid, tooShort, ofHowMuch...)
 	check("no_success", count(g.req.OK), known(1), g.req.OK > 0 || g.req.Scheduled == 0, MakesInvalid,
 		saysNoSuccess, phrase.Count(g.req.Scheduled))
 	check("dropped_records", count(c.in.Client.DroppedRecords), known(0), c.in.Client.DroppedRecords == 0, MakesInvalid,

@@ -126,6 +126,7 @@ func TestVerdict(t *testing.T) {
 		rs[0].Status, rs[0].Error = record.Failed, record.Overloaded
 		in.Client.CanaryLag = lags(time.Second, 20)
 	}, Invalid, "failures short_window canary_lag")
+	f("a window as long as asked", func(in *Input, _ []*record.Request) { in.Steps[0].Asked = 10 * sec }, Valid, "")
 	f("an empty window", func(_ *Input, rs []*record.Request) {
 		each(rs, func(r *record.Request) { r.Phase = record.Warmup })
 	}, Invalid, "empty_window")

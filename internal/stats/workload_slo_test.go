@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,11 @@ func TestWorkloadLimits(t *testing.T) {
 		if diff := cmp.Diff(lines, got); diff != "" {
 			t.Errorf("%s: limits (-want +got):\n%s", name, diff)
 		}
+		if math.IsNaN(attainment) {
+			is(t, name+": attainment", s.Attainment, nil)
+			is(t, name+": goodput", s.GoodputRPS, nil)
+			return
+		}
 		is(t, name+": attainment", s.Attainment, &attainment)
 	}
 	s := summarize(in, rs...)
@@ -91,9 +97,21 @@ func TestWorkloadLimits(t *testing.T) {
 		t.Errorf("docs: %+v", s.Workloads["docs"].SLO)
 	}
 
+	if s.Workloads["gone"] != nil {
+		t.Error("a workload that nobody asked for and that never came is there")
+	}
+
 	in.WorkloadsCount = true
 	in.Limits = limitsOf(t, "e2e.max=2s")
+	in.Named = []string{"docs", "gone", "idle"}
 	s = summarize(in, rs...)
+	strict(t, s)
+	// One that was asked for and never came: zeros, nulls and limits that nobody missed.
+	want("gone", s.Workloads["gone"].SLO, math.NaN(), "e2e.max null not measured")
+	want("idle", s.Workloads["idle"].SLO, math.NaN(), "e2e.max null not measured")
+	if g := s.Workloads["idle"]; g.Requests.Scheduled != 0 || g.Latency.E2E.Count != 0 || g.Latency.E2E.Mean != nil || g.Tokens.Output != nil || *g.Load.OfferedRPS != 0 {
+		t.Errorf("idle: %+v", g)
+	}
 	want("run", s.SLO, 4.0/7, "e2e.max 910ms met", "docs first ttft.p95 700ms met", "docs later ttft.p95 300ms missed", "docs  tpot.p95 10ms met",
 		"gone  e2e.max null not measured", "search  ttft.p50 700ms missed with retrieval")
 	want("plain", s.Workloads["plain"].SLO, 1, "e2e.max 910ms met")

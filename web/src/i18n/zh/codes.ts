@@ -4,6 +4,7 @@ export const codes: Record<string, string> = {
   failures: '{requests} 个请求中有 {failed} 个失败；失败的请求不计入任何延迟指标',
   empty_window: '{steps} 个步骤中有 {empty} 个步骤的稳态窗口没有请求',
   short_window: '运行提前结束：{steps} 个步骤中有 {short} 个步骤的稳态窗口短于要求，所有指标只涵盖已测量的 {measured}',
+  'short_window.of': '运行提前结束：{steps} 个步骤中有 {short} 个步骤的稳态窗口短于要求，所有指标只涵盖已测量的 {measured}（要求 {asked}）',
   no_success: '{requests} 个请求无一成功：没有可供测量的数据',
   dropped_records: '缺少 {dropped} 条记录：未能及时写入，或无法再次读取',
   dropped_samples: '丢弃了 {dropped} 个遥测样本，因为未能及时写入',
