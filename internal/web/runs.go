@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,8 +46,11 @@ func (s *Server) openRun(id string) (*run.Run, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
+	if !s.cfg.ReadOnly {
+		s.sweepAside(id)
+	}
 	if err := s.plain(id); err != nil {
-		return nil, err
+		return nil, cmp.Or(s.gone(id), err)
 	}
 	r, err := run.Open(filepath.Join(s.cfg.Root, id))
 	if err != nil {
@@ -68,6 +70,15 @@ func (s *Server) unreadable(id string, err error) error {
 		p.Field, p.Text, p.Fix = row.Problem.File, fmt.Sprintf("run %s cannot be opened: %s: %s", id, row.Problem.File, row.Problem.Text), row.Problem.Fix
 	}
 	return p
+}
+
+// gone says that there is no such run where it was deleted, maybe while it was read: what
+// was read then may be half of it.
+func (s *Server) gone(id string) error {
+	if _, err := s.root.Lstat(id); errors.Is(err, fs.ErrNotExist) {
+		return noRun(id)
+	}
+	return nil
 }
 
 func noRun(id string) *Problem {
@@ -246,10 +257,12 @@ func (s *Server) row(id string) *detail.RunRow {
 	s.rows.mu.Unlock()
 	if !ok || c.stamp != of {
 		c = cachedRow{stamp: of, row: report.RunRow(id, s.opener(id))}
+		fi, err := s.root.Lstat(id)
+		if err != nil {
+			return nil // deleted meanwhile
+		}
 		if c.row.Started == "" {
-			if fi, err := s.root.Lstat(id); err == nil {
-				c.row.Started = fi.ModTime().UTC().Format(time.RFC3339Nano)
-			}
+			c.row.Started = fi.ModTime().UTC().Format(time.RFC3339Nano)
 		}
 		s.rows.mu.Lock()
 		if s.rows.rows == nil {
@@ -321,100 +334,6 @@ func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, runList{rows})
 }
 
-const (
-	notesFile = "notes.json"
-	maxNote   = 20_000
-	maxName   = 200
-	maxTags   = 50
-	maxTag    = 100
-)
-
-// RunPatch is the body of a PATCH of a run: what is absent stays.
-type RunPatch struct {
-	Note *string            `json:"note,omitempty"`
-	Name *string            `json:"name,omitempty"`
-	Tags map[string]*string `json:"tags,omitempty"`
-}
-
-func (s *Server) patchRun(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	saved, err := s.openRun(id)
-	if err != nil {
-		return err
-	}
-	var p RunPatch
-	if err := readJSON(r, &p); err != nil {
-		return err
-	}
-	s.rows.mu.Lock() // two patches at once would each lose what the other says
-	err = s.addNotes(saved, &p)
-	s.rows.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	row := s.row(id)
-	if row == nil {
-		return noRun(id)
-	}
-	return writeJSON(w, http.StatusOK, row)
-}
-
-// addNotes keeps what a patch says beside a run.
-func (s *Server) addNotes(saved *run.Run, p *RunPatch) error {
-	n, err := saved.Remarks()
-	if err != nil { // none yet, or none that can be read
-		n = run.Remarks{Schema: run.NotesSchemaName}
-	}
-	if p.Note != nil {
-		if len(*p.Note) > maxNote {
-			return wrong("note", "a note of %d bytes is longer than %d", len(*p.Note), maxNote)
-		}
-		n.Note = *p.Note
-	}
-	if p.Name != nil {
-		if len(*p.Name) > maxName {
-			return wrong("name", "a name of %d bytes is longer than %d", len(*p.Name), maxName)
-		}
-		n.Name = *p.Name
-	}
-	for k, v := range p.Tags {
-		if k == "" || len(k) > maxTag || v != nil && len(*v) > maxTag {
-			return wrong("tags", "a tag has a name of 1 to %d bytes and a value of at most %d", maxTag, maxTag)
-		}
-		if n.Tags == nil {
-			n.Tags = map[string]*string{}
-		}
-		n.Tags[k] = v
-	}
-	if len(n.Tags) > maxTags {
-		return wrong("tags", "more than %d tags", maxTags)
-	}
-	b, err := json.MarshalIndent(&n, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode notes: %w", err)
-	}
-	return s.write(filepath.Base(saved.Dir())+"/"+notesFile, append(b, '\n'))
-}
-
-// write makes a file below the folder of runs hold b, or leaves it as it was.
-func (s *Server) write(name string, b []byte) error {
-	// Another server may write the same file: each has a name of its own until it is whole.
-	aside := name + "." + rand.Text() + ".tmp"
-	f, err := s.root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = s.root.Rename(aside, name)
-	}
-	if err != nil {
-		_ = s.root.Remove(aside) // the first error is told
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
 func (s *Server) deleteRun(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	if err := checkID(id); err != nil {
@@ -467,12 +386,16 @@ func (s *Server) remove(id string) error {
 		} // another server has swept the folder meanwhile
 	}
 	s.stores.forget(id)
-	// RemoveAll follows no link, neither out of the folder nor within. What cannot be
-	// removed is in nobody's way, and is tried again.
-	if err := s.root.RemoveAll(gone); err != nil {
-		return fmt.Errorf("it is out of the list, but some of its files cannot be removed: %w", err)
+	// RemoveAll follows no link, neither out of the folder nor within. Another that opened
+	// the run before may have put a file into it meanwhile. What cannot be removed is in
+	// nobody's way, and is tried again.
+	var err error
+	for range 5 {
+		if err = s.root.RemoveAll(gone); err == nil {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("it is out of the list, but some of its files cannot be removed: %w", err)
 }
 
 // sweep removes what is left of runs that were being deleted when a server was ended.
@@ -480,6 +403,7 @@ func (s *Server) sweep() {
 	if fi, err := s.root.Lstat(deletedDir); err == nil && fi.IsDir() {
 		_ = s.root.RemoveAll(deletedDir) // it is tried again
 	}
+	s.sweepAside(scenariosDir)
 }
 
 // killedTime is how long a run must not have been written, which by its run.json is not

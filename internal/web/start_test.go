@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,6 +189,49 @@ func TestRunByREST(t *testing.T) {
 	}
 	if status, _, _ := call(t, s, "POST", "/api/runs/"+id+"/stop", ""); status != http.StatusConflict {
 		t.Errorf("stop of an ended run: %d", status)
+	}
+}
+
+// TestStartsAtOnce: of many who start a run in one process at once one gets it, the others
+// are told so; another process starts its own, in a folder of its own.
+func TestStartsAtOnce(t *testing.T) {
+	target := engine(t)
+	a := newServer(t, nil)
+	b := newServer(t, func(c *Config) { c.Root = a.cfg.Root })
+	body := string(must(t, scenarioText{fmt.Sprintf("name: at once\ntarget: {url: %s, ignore-eos: true}\nusers: {prompt-tokens: 50, output-tokens: 20}\nload: {users: 1, duration: 30s, drain: 1s}\ndata: {telemetry: none}\n", target)}))
+	servers := []*Server{a, a, a, b, b, b}
+	ids := make([]string, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() {
+			switch status, _, b := call(t, s, "POST", "/api/runs", body); {
+			case status == http.StatusCreated:
+				ids[i] = decode[runID](t, b).ID
+			case status != http.StatusConflict || !strings.Contains(string(b), "two at once would measure each other"):
+				t.Errorf("a run that is one too many: %d %s", status, b)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(ids)
+	if ids[3] != "" || ids[4] == "" || ids[4] == ids[5] {
+		t.Fatalf("the runs are %q, want one of each server, and no more", ids)
+	}
+	for _, s := range []*Server{a, b} {
+		live := 0
+		for _, row := range get[runList](t, s, "/api/runs").Runs {
+			if !slices.Contains(ids, row.ID) || row.State != string(run.Running) {
+				t.Errorf("in the list: %+v", row)
+			}
+			if row.Live {
+				live++
+			} else if status, _, b := call(t, s, "DELETE", "/api/runs/"+row.ID+"?confirm="+row.ID, ""); status != http.StatusConflict {
+				t.Errorf("DELETE of the run of another process: %d %s", status, b)
+			}
+		}
+		if live != 1 {
+			t.Errorf("%d runs are under way in a server", live)
+		}
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *Server) fill(o *opened) error {
 	}
 	defer o.made.Store(0)
 	o.store, err = detail.Open(o.saved, conduct.Timeline(o.saved), detail.Progress(func(share float64) { o.made.Store(1 + int64(share*1000)) }))
-	return err
+	return cmp.Or(s.gone(o.id), err)
 }
 
 // opening says how far a run is that is being opened.
@@ -266,6 +266,9 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) error {
 		doc.Summary = o.summary
 	}
 	doc.Run.State = s.state(id, doc.Run.State)
+	if err := s.gone(id); err != nil {
+		return err
+	}
 	return writeJSON(w, http.StatusOK, &doc)
 }
 
@@ -282,7 +285,7 @@ func (s *Server) getReport(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.stores.release(o)
 	var page bytes.Buffer
-	if err := report.HTML(&page, o.saved, o.store, s.front); err != nil {
+	if err := cmp.Or(report.HTML(&page, o.saved, o.store, s.front), s.gone(id)); err != nil {
 		return err
 	}
 	h := w.Header()
@@ -511,7 +514,13 @@ func (s *Server) getRequest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || n < 0 {
 		return &Problem{Status: http.StatusNotFound, Field: "n", Text: "want the number of a request"}
 	}
-	return s.answer(w, r, q, func(st *detail.Store) (any, error) { return st.Request(int(n)) })
+	return s.answer(w, r, q, func(st *detail.Store) (any, error) {
+		one, err := st.Request(int(n))
+		if one.Lost != nil {
+			err = s.gone(r.PathValue("id"))
+		}
+		return one, err
+	})
 }
 
 func (s *Server) getScatter(w http.ResponseWriter, r *http.Request) error {

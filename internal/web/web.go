@@ -10,10 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/assets"
@@ -57,6 +59,7 @@ type Server struct {
 	rows    rowCache
 	stores  storeCache
 	work    work
+	notes   sync.Mutex // held while notes are written, for file systems without locks
 	limits  limits
 	streams chan struct{} // one place for each event stream
 	// ctx ends with Close, wait is done when what it ended is over.
@@ -261,6 +264,10 @@ func problemOf(err error) *Problem {
 		return &Problem{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("the body is larger than %d bytes", big.Limit)}
 	}
 	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &Problem{Status: http.StatusInsufficientStorage, Text: "the disk with the folder of runs is full: nothing was changed", Fix: "make room on it, as by deleting runs"}
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return &Problem{Status: http.StatusInternalServerError, Text: err.Error(), Fix: "let the user who runs plimsoll write to the folder of runs"}
 	case errors.Is(err, os.ErrNotExist):
 		return &Problem{Status: http.StatusNotFound, Text: err.Error()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
