@@ -89,6 +89,13 @@ func (r *ServerRequest) items(raw json.RawMessage) error {
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
 		return &RequestError{"input", "must be a text or a list of at least one item"}
 	}
+	var said strings.Builder // a message with the calls behind it, which may be thousands
+	finish := func() {
+		if said.Len() > 0 {
+			r.Messages[len(r.Messages)-1].Text = said.String()
+			said.Reset()
+		}
+	}
 	for i := range list {
 		item := &list[i]
 		at := func(field string) string { return fmt.Sprintf("input[%d].%s", i, field) }
@@ -110,7 +117,10 @@ func (r *ServerRequest) items(raw json.RawMessage) error {
 			call := CallText(item.Name, item.Arguments)
 			// Calls are of the message before them, as in a chat.
 			if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" {
-				r.Messages[n-1].Text += call
+				if said.Len() == 0 {
+					said.WriteString(r.Messages[n-1].Text)
+				}
+				said.WriteString(call)
 				continue
 			}
 			m.Role, m.Text = "assistant", call
@@ -128,8 +138,10 @@ func (r *ServerRequest) items(raw json.RawMessage) error {
 		if err != nil {
 			return &RequestError{at(field), err.Error()}
 		}
+		finish()
 		r.Messages = append(r.Messages, m)
 	}
+	finish()
 	if len(r.Messages) == 0 {
 		return &RequestError{"input", "must hold more than reasoning"}
 	}

@@ -172,3 +172,45 @@ func TestResponseTextDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// An error about a field names it as the body does.
+func TestErrorNamesFieldOfBody(t *testing.T) {
+	f := func(body, want string) {
+		t.Helper()
+		_, err := ParseRequest(OpenAIResponses, []byte(body))
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", body, err, want)
+		}
+	}
+	f(`{"input":"a","previous_response_id":7}`, "read request body: previous_response_id: want a string, got number")
+	f(`{"input":"a","store":"yes"}`, "read request body: store: want true or false, got string")
+	f(`{"input":"a","modalities":"text"}`, "read request body: modalities: want a list, got string")
+	f(`{"input":"a","stream_options":{"include_usage":1}}`, "read request body: stream_options.include_usage: want true or false, got number")
+}
+
+// What a message with many calls takes grows as they do: each joined to the text so far
+// on its own, ten times as many would take a hundred times the memory.
+func TestManyCallsAreJoinedOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	f := func(name string, api API, head, call, tail string) {
+		t.Helper()
+		taken := func(n int) int64 {
+			body := []byte(head + strings.Repeat(call+",", n) + call + tail)
+			r := testing.Benchmark(func(b *testing.B) {
+				for b.Loop() {
+					if _, err := ParseRequest(api, body); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			return r.AllocedBytesPerOp()
+		}
+		if few, many := taken(400), taken(4000); many > 20*few {
+			t.Errorf("%s: 400 calls take %d bytes, 4000 take %d", name, few, many)
+		}
+	}
+	f("a response", OpenAIResponses, `{"input":[`, `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`, `]}`)
+	f("a chat", OpenAIChat, `{"messages":[{"role":"assistant","tool_calls":[`, `{"function":{"name":"f","arguments":"{}"}}`, `]}]}`)
+}

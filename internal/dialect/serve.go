@@ -123,7 +123,9 @@ func bodyError(err error) string {
 	if e.Field == "" {
 		return fmt.Sprintf("want %s, got %s", want, e.Value)
 	}
-	return fmt.Sprintf("%s: want %s, got %s", e.Field, want, e.Value)
+	// The path has the names of embedded structs in it, which no body has.
+	field := strings.TrimPrefix(strings.TrimPrefix(e.Field, "responsesFields."), "unsupported.")
+	return fmt.Sprintf("%s: want %s, got %s", field, want, e.Value)
 }
 
 // wireRequest is the body of a request to any of the APIs.
@@ -375,10 +377,12 @@ func (r *ServerRequest) chat(w *wireRequest) error {
 		if err != nil {
 			return &RequestError{fmt.Sprintf("messages[%d].content", i), err.Error()}
 		}
+		var b strings.Builder // one, because thousands of calls may follow
+		b.WriteString(t)
 		for _, c := range m.Calls {
-			t += CallText(c.Function.Name, c.Function.Arguments)
+			b.WriteString(CallText(c.Function.Name, c.Function.Arguments))
 		}
-		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: t, Media: media})
+		r.Messages = append(r.Messages, ServerMessage{Role: m.Role, Text: b.String(), Media: media})
 	}
 	return nil
 }
