@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"plimsoll/internal/infile"
@@ -42,6 +43,9 @@ type Env struct {
 
 	// ended is closed at the first interrupt; nil means never.
 	ended <-chan struct{}
+	// piped is what was read of standard input and of pipes, by name: a command may
+	// look at a file before it uses it, and these give what they have once.
+	piped sync.Map // of []byte
 }
 
 // Process returns the environment of this process and begins to catch SIGINT
@@ -105,16 +109,34 @@ const maxInput = 64 << 20
 
 // readFile reads a file named by the user; "-" is standard input. What is no
 // regular file may keep its reader waiting, and is given up at the first interrupt.
+// The caller does not change what it returns.
 func (e *Env) readFile(name string) ([]byte, error) {
-	if name == "-" && e.Stdin != nil {
-		return e.giveUp(func() ([]byte, error) { return infile.All(e.Stdin, "standard input", maxInput) })
+	path, standard := e.path(name), name == "-" && e.Stdin != nil
+	var mode os.FileMode
+	if fi, err := os.Stat(path); err == nil {
+		mode = fi.Mode()
 	}
-	path := e.path(name)
-	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeCharDevice != 0 {
+	if mode.IsRegular() && !standard {
+		return infile.Read(path, maxInput, e.ended)
+	}
+	if data, ok := e.piped.Load(name); ok {
+		return data.([]byte), nil
+	}
+	var data []byte
+	var err error
+	switch {
+	case standard:
+		data, err = e.giveUp(func() ([]byte, error) { return infile.All(e.Stdin, "standard input", maxInput) })
+	case mode&os.ModeCharDevice != 0:
 		// A terminal cannot be left but by who waits for it.
-		return e.giveUp(func() ([]byte, error) { return infile.Read(path, maxInput, e.ended) })
+		data, err = e.giveUp(func() ([]byte, error) { return infile.Read(path, maxInput, e.ended) })
+	default:
+		data, err = infile.Read(path, maxInput, e.ended)
 	}
-	return infile.Read(path, maxInput, e.ended)
+	if err == nil {
+		e.piped.Store(name, data)
+	}
+	return data, err
 }
 
 // giveUp returns what read returns, or at the first interrupt that it was cancelled;

@@ -69,3 +69,30 @@ func TestPipes(t *testing.T) {
 		}
 	}
 }
+
+// TestPipedOnce gives a workload by a pipe and by standard input, which have it once: a
+// command looks at it first and uses it afterwards.
+func TestPipedOnce(t *testing.T) {
+	const text = "name: mine/piped\nabout: a\nstresses: [scheduler]\narrival: users\nprompt: {turn: 32}\noutput: 4\n"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "pipe.yaml")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	go func() {
+		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			io.WriteString(w, text)
+			w.Close()
+		}
+	}()
+	for _, name := range []string{"pipe.yaml", "-"} {
+		var out, errs bytes.Buffer
+		code := Main(&Env{
+			Args: []string{"run", "--url", "http://h", "--users", "2", "--workload", name, "--dry-run"},
+			Dir:  dir, Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs,
+		})
+		if code != exitDone {
+			t.Errorf("%s: exit code %d, %s", name, code, errs.String())
+		}
+	}
+}
