@@ -194,7 +194,15 @@ func (s *step) prepare(a *arrivals, queue chan<- *job, pool *sync.Pool, bytes *a
 		j.machine = s.run.cfg.Population.Session(s.res.Index, session)
 		j.at = s.res.Start + at
 		j.first = j.machine.Start(j.at)
-		if j.direct() && !stopped {
+		switch {
+		case stopped:
+		case !j.direct():
+			if j.first.Kind == workload.Send {
+				s.run.pantry.expect(j.machine, j.first.Request)
+			} else {
+				s.run.pantry.foresee(j.machine)
+			}
+		default:
 			j.body = s.run.render(j.body, j.machine, &j.first)
 			s.run.pantry.foresee(j.machine)
 			bytes.Add(int64(len(j.body)))

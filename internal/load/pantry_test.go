@@ -158,6 +158,13 @@ func TestReplayedPromptsAreMadeAhead(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"session_id": "a", "delay": 0, "input_length": %d, "output_length": 2}`, 500*(i+1))
 	})
+	// The answers are of 2 tokens, so that each turn needs another text than was likely.
+	f("turns of lengths whose answers are short", false, false, func(i int) string {
+		if i == 0 {
+			return `{"session_id": "a", "timestamp": 0, "input_length": 500, "output_length": 400}`
+		}
+		return fmt.Sprintf(`{"session_id": "a", "delay": 0, "input_length": %d, "output_length": 400}`, 900*(i+1))
+	})
 	f("given text", false, true, func(i int) string {
 		first := ""
 		if i == 0 {

@@ -183,7 +183,7 @@ func newRun(ctx context.Context, cfg Config) (*run, error) {
 	r.keepText = cfg.KeepText || cfg.Tokenizer != nil || needs&workload.NeedText != 0
 	r.own = needs != 0 || slices.ContainsFunc(cfg.Steps, func(s Step) bool { return s.Users > 0 && s.Rate > 0 })
 	if needs&workload.NeedSearch != 0 {
-		r.search = newSearcher(client, cfg.Renderer, cfg.Clock)
+		r.search = newSearcher(client, r.pantry, cfg.Clock)
 	}
 	if cfg.MaxInFlight > 0 {
 		r.slots = make(chan struct{}, cfg.MaxInFlight)
@@ -425,6 +425,9 @@ func (r *run) render(dst []byte, m workload.Machine, a *workload.Action) []byte 
 	text := r.cfg.Renderer
 	if _, ok := m.(workload.Foreseer); ok {
 		text = r.pantry
+		if !a.Request.Again && a.Retrieval == nil { // its query is of the turn, too
+			text = r.pantry.lastTime(a.Request.Parts)
+		}
 	}
 	body := r.renderBy(text, dst[:0], a)
 	r.bodies.Add(int64(len(body)))

@@ -48,6 +48,7 @@ func (s *step) drive(w *worker, m workload.Machine, a workload.Action, v *visit)
 			}
 			a = v.told(s, m, w.outcome())
 		case workload.Fork:
+			s.run.pantry.foresee(m)
 			if a.At >= s.res.SteadyEnd || clock.SleepUntil(s.more, a.At) != nil {
 				return false
 			}

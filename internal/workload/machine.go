@@ -192,9 +192,9 @@ func Refuse(population any, can Needs) error {
 // Foreseer is a machine that can say beforehand what its next requests bring.
 type Foreseer interface {
 	Machine
-	// Foresee calls part, between an action that is a Send and its Done, with the
-	// parts that the requests after it will have if all goes well, as far as they are
-	// known by then, and work with what else can be done for them beforehand, by any
+	// Foresee calls part, between an action that is a Send or a Fork and its Done, with
+	// the parts that the requests of its branches and those after it will have if all
+	// goes well, as far as they are known by then, and work with what else can be done for them beforehand, by any
 	// goroutine and also when the machine goes on. It changes nothing and takes little
 	// time. A part is valid until the call returns.
 	Foresee(part func(p *message.Part), work func(do func()))

@@ -424,17 +424,51 @@ func (m *session) Done(_ int64, o Outcome) Action {
 	return m.over(o.Ended)
 }
 
-// Foresee yields the parts that the next request brings, whatever the answer says.
+// Foresee yields the parts that the next request brings, whatever the answer says; of
+// branches, what they ask and what the turn goes on with. Where an answer as long as was
+// asked would be too much for the context, the turn after a short one is foreseen, too.
 func (m *session) Foresee(yield func(p *message.Part), _ func(func())) {
+	if m.stage == forking {
+		for i := range m.parts {
+			yield(&m.parts[i])
+		}
+		for i := range m.branches {
+			yield(&m.branches[i].question)
+		}
+	}
+	if !m.foresee(yield, false) && m.turn+1 < m.turns {
+		m.foresee(yield, true)
+	}
+}
+
+// foresee is Foresee for answers as long as was asked or of one token. It returns
+// whether the session goes on then.
+func (m *session) foresee(yield func(p *message.Part), short bool) bool {
+	answer := func(asked int) Outcome {
+		o := Outcome{Status: record.OK, OutputTokens: int32(asked)}
+		if short {
+			o.OutputTokens = 1
+		}
+		if m.s.file.Session.History == HistoryServer {
+			o.Text = "." // the server's own: nothing to make
+		}
+		return o
+	}
 	n := *m
 	n.r = *rand.New(&n.src)
 	n.parts = slices.Clone(m.parts)
 	n.branches, n.machines = nil, nil
-	before := n.kept
-	if n.turn+1 == n.turns {
-		before = 0 // another session
+	if m.stage == forking {
+		n.branches = slices.Clone(m.branches)
+		for i := range n.branches {
+			n.branches[i].outcome = answer(n.branches[i].output)
+		}
 	}
-	a := n.Done(0, Outcome{Status: record.OK, OutputTokens: int32(n.req.MaxTokens)})
+	a := n.Done(0, answer(n.req.MaxTokens))
+	before := m.kept
+	if n.number != m.number {
+		before = 0
+	}
 	for i := min(before, len(n.parts)); i < len(n.parts); i++ {
 		yield(&n.parts[i])
 	}
@@ -443,6 +477,7 @@ func (m *session) Foresee(yield func(p *message.Part), _ func(func())) {
 			yield(&n.branches[i].question)
 		}
 	}
+	return a.Kind != End && n.number == m.number
 }
 
 // failed goes on after a request that was not answered: nobody keeps its question, and

@@ -406,41 +406,46 @@ tools: {calls: 2, offer: [{name: a, result: 700}]}, media: [{kind: image, width:
 		a, b := asked.Start(0), other.Start(0)
 		var foreseen []message.Part
 		new := 0
+		brings := func(r *message.Request) {
+			t.Helper()
+			for i := range r.Parts {
+				p := &r.Parts[i]
+				if p.Layer == message.LayerHistory {
+					continue
+				}
+				new++
+				if !slices.ContainsFunc(foreseen, func(q message.Part) bool { return same(p, &q) }) {
+					t.Fatalf("%s: a request brings %+v, which was not foreseen", name, *p)
+				}
+			}
+		}
 		for range 60 {
 			if a.Kind != b.Kind || a.At != b.At || len(a.Branches) != len(b.Branches) {
 				t.Fatalf("%s: asking has changed what comes: %+v instead of %+v", name, a, b)
 			}
 			if a.Kind == Fork {
+				foreseen = slices.Clone(asked.parts)
+				asked.Foresee(func(p *message.Part) { foreseen = append(foreseen, *p) }, func(func()) { t.Error("there is nothing to count") })
 				for i := range a.Branches { // whose outcomes the join looks at
 					x := a.Branches[i].Start(a.At)
 					b.Branches[i].Start(a.At)
-					o := Outcome{OutputTokens: int32(x.Request.MaxTokens), Ended: a.At}
+					brings(x.Request)
+					o := Outcome{OutputTokens: int32(x.Request.MaxTokens), Text: ".", Ended: a.At}
 					a.Branches[i].Done(a.At, o)
 					b.Branches[i].Done(a.At, o)
-
 				}
 				a, b = asked.Done(a.At, Outcome{Ended: a.At}), other.Done(a.At, Outcome{Ended: a.At})
-				foreseen = nil // what branches find is known when they have
 				continue
 			}
 			if foreseen != nil {
-				for i := range a.Request.Parts {
-					p := &a.Request.Parts[i]
-					if p.Layer == message.LayerHistory {
-						continue
-					}
-					new++
-					if !slices.ContainsFunc(foreseen, func(q message.Part) bool { return same(p, &q) }) {
-						t.Fatalf("%s: session %d turn %d brings %+v, which was not foreseen", name, a.Session, a.Turn, *p)
-					}
-				}
+				brings(a.Request)
 			}
 			foreseen = slices.Clone(a.Request.Parts)
 			asked.Foresee(func(p *message.Part) { foreseen = append(foreseen, *p) }, func(func()) { t.Error("there is nothing to count") })
-			o := Outcome{OutputTokens: int32(a.Request.MaxTokens), Ended: a.At + 5}
+			o := Outcome{OutputTokens: int32(a.Request.MaxTokens), Text: ".", Ended: a.At + 5}
 			a, b = asked.Done(a.At+5, o), other.Done(a.At+5, o)
 		}
-		if new == 0 && f.Fork == nil {
+		if new == 0 {
 			t.Errorf("%s: nothing was compared", name)
 		}
 	}

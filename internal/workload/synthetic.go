@@ -105,6 +105,15 @@ func (m *single) Done(_ int64, o Outcome) Action {
 	return m.send(o.Ended + int64(m.s.Think))
 }
 
+// Foresee yields the prompt of the next session.
+func (m *single) Foresee(yield func(p *message.Part), _ func(func())) {
+	next := single{s: m.s, src: m.src, left: m.left}
+	next.r = *rand.New(&next.src)
+	if a := next.send(0); a.Kind == Send {
+		yield(&a.Request.Parts[0])
+	}
+}
+
 func (m *single) send(at int64) Action {
 	if m.left == 0 {
 		return Action{Kind: End}

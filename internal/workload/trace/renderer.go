@@ -1,10 +1,12 @@
 package trace
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/workload/content"
 )
 
 // A block that is full in one prompt may be the last, cut one of another, and must
@@ -52,46 +54,55 @@ func cutOf(name string) (ok bool, full int, inner string) {
 type Renderer struct {
 	Inner message.Renderer
 	// Cut returns the length in bytes of the longest beginning of text that is at
-	// most tokens tokens; a tokenizer's own. Nil cuts where words and punctuation
-	// marks end, so many of them as there are tokens, which is exact for plain words
-	// and an estimate by the share of the length for others.
+	// most tokens tokens; a tokenizer's own. Nil cuts plain words where words and
+	// punctuation marks end, exactly where each is a token, and others by the share of
+	// the length.
 	Cut func(text string, tokens int) int
 }
 
-// Makes returns the length of the text that is made for p, in tokens, of which its
-// own may be only the beginning.
-func (r *Renderer) Makes(p *message.Part) int {
-	_, full, _ := cutOf(p.Generator)
-	return max(full, p.Tokens)
+// Whole returns the part whose text begins with that of p, and whether it is another.
+func (r *Renderer) Whole(p *message.Part) (message.Part, bool) {
+	ok, full, inner := cutOf(p.Generator)
+	whole := *p
+	if p.Text != "" || !ok {
+		return whole, false
+	}
+	whole.Generator, whole.Tokens = inner, full
+	return whole, true
+}
+
+// AppendCut appends the text of p, which is a beginning of text: that of Whole. It
+// makes none.
+func (r *Renderer) AppendCut(dst, text []byte, p *message.Part) []byte {
+	_, full, inner := cutOf(p.Generator)
+	end := len(text)
+	switch {
+	case p.Tokens >= full:
+	case r.Cut != nil:
+		end = r.Cut(string(text), p.Tokens)
+	case inner == content.WordsName || inner == "":
+		end = pieces(text, p.Tokens, full)
+	default:
+		end = end * p.Tokens / full
+		for end > 0 && text[end-1]&0xc0 == 0x80 {
+			end-- // never inside a character
+		}
+		if end > 0 && end < len(text) && text[end-1] >= 0xc0 {
+			end--
+		}
+	}
+	return append(dst, text[:end]...)
 }
 
 // AppendText appends the text of p.
 func (r *Renderer) AppendText(dst []byte, p *message.Part) []byte {
-	ok, full, inner := cutOf(p.Generator)
-	if p.Text != "" || !ok {
+	whole, cut := r.Whole(p)
+	if !cut {
 		return r.Inner.AppendText(dst, p)
 	}
-	whole := *p
-	whole.Generator, whole.Tokens = inner, full
 	from := len(dst)
 	dst = r.Inner.AppendText(dst, &whole)
-	if p.Tokens >= full {
-		return dst
-	}
-	if r.Cut != nil {
-		return dst[:from+r.Cut(string(dst[from:]), p.Tokens)]
-	}
-	if text := dst[from:]; inner == "words" || inner == "" {
-		return dst[:from+pieces(text, p.Tokens)]
-	}
-	end := from + (len(dst)-from)*p.Tokens/full
-	for end > from && dst[end-1]&0xc0 == 0x80 {
-		end-- // never inside a character
-	}
-	if end > from && end < len(dst) && dst[end-1] >= 0xc0 {
-		end--
-	}
-	return dst[:end]
+	return r.AppendCut(dst[:from], dst[from:], p) // onto itself
 }
 
 // AppendMedia appends media as Inner does, which makes them where there are any.
@@ -99,20 +110,36 @@ func (r *Renderer) AppendMedia(dst []byte, m *message.Media) []byte {
 	return r.Inner.(message.MediaRenderer).AppendMedia(dst, m)
 }
 
-// pieces returns the length of the first n words and punctuation marks of text.
-func pieces(text []byte, n int) int {
-	i := 0
-	for ; n > 0 && i < len(text); n-- {
-		if text[i] == ' ' {
-			i++
+// pieces returns the length of the beginning of text that is to it as tokens to full,
+// in words and punctuation marks: as many of them as tokens where each is one. It
+// counts by stretches, since to go through the text costs more than to make it.
+func pieces(text []byte, tokens, full int) int {
+	if tokens <= 0 || len(text) == 0 {
+		return 0
+	}
+	n := max(1, tokens*(1+beginnings(text))/full)
+	end := 0
+	const stretch = 1024
+	for end+stretch <= len(text) {
+		k := beginnings(text[end : end+stretch])
+		if k >= n {
+			break
 		}
-		if i < len(text) && (text[i] == '.' || text[i] == ',') {
-			i++
-			continue
-		}
-		for i < len(text) && text[i] != ' ' && text[i] != '.' && text[i] != ',' {
-			i++
+		n -= k
+		end += stretch
+	}
+	for ; end < len(text); end++ {
+		if c := text[end]; c == ' ' || c == '.' || c == ',' {
+			if n--; n == 0 {
+				break
+			}
 		}
 	}
-	return i
+	return end
+}
+
+// beginnings counts the words and marks of text that begin in it: a word does with the
+// space before it, but for the first of all.
+func beginnings(text []byte) int {
+	return bytes.Count(text, []byte{' '}) + bytes.Count(text, []byte{'.'}) + bytes.Count(text, []byte{','})
 }

@@ -593,6 +593,9 @@ type history struct {
 	// tokens is the length of parts, prompt that of the last prompt, without the
 	// answer to it.
 	tokens, prompt int
+	// odd: an answer to the last prompt is not as long as was asked, or there are
+	// several.
+	odd bool
 	// broken: a turn failed whose answer is missing here.
 	broken bool
 }
@@ -603,6 +606,7 @@ type play struct {
 	origin int64 // the run's time of the trace's time 0
 	round  uint64
 	waits  map[int32]int32
+	begun  map[int32]int32 // how many of what a request waits for have begun
 	ended  map[int32]int64 // the latest end of what a request waits for
 	said   map[int32]*history
 }
@@ -620,6 +624,7 @@ type machine struct {
 	// its branches are under way.
 	node           int32
 	branch, forked bool
+	into           []int32 // what the branches begin with
 	req            message.Request
 	parts          []message.Part
 	answer         uint64
@@ -631,7 +636,7 @@ func (m *machine) Start(now int64) workload.Action {
 		return m.go1(now, m.node)
 	}
 	g := &m.p.groups[m.group]
-	m.play = &play{origin: now, round: m.round, waits: map[int32]int32{}, ended: map[int32]int64{}, said: map[int32]*history{}}
+	m.play = &play{origin: now, round: m.round, waits: map[int32]int32{}, begun: map[int32]int32{}, ended: map[int32]int64{}, said: map[int32]*history{}}
 	if m.arrive || !m.p.timed {
 		m.play.origin = now - g.start
 	}
@@ -673,7 +678,7 @@ func (m *machine) fork(now int64, nodes []int32) workload.Action {
 	case 1:
 		return m.go1(now, nodes[0])
 	}
-	m.forked = true
+	m.forked, m.into = true, nodes
 	a := workload.Action{Kind: workload.Fork, At: now, Workload: m.p.opts.Name}
 	for _, n := range nodes {
 		a.Branches = append(a.Branches, &machine{p: m.p, step: m.step, round: m.round, play: m.play, node: n, branch: true})
@@ -689,6 +694,9 @@ func (m *machine) go1(now int64, i int32) workload.Action {
 		m.node = i
 		r, n := &p.trace.Records[i], &p.nodes[i]
 		pl.mu.Lock()
+		for _, j := range n.next {
+			pl.begun[j]++
+		}
 		due := pl.origin + n.at
 		if n.waits > 0 {
 			ended := pl.ended[i]
@@ -785,24 +793,34 @@ func (m *machine) finish(i int32, o workload.Outcome) []int32 {
 	return ready
 }
 
-// Foresee calls part with what the requests bring that the one under way alone still
-// holds back, and work to count given text. Where the lengths of later prompts go by
-// that of the answer it takes the answer to be as long as it may be.
+// Foresee calls part with what the requests bring that wait for the one under way and,
+// if for others too, for none that has not begun, or that branches begin with; and work
+// to count given text. Where the lengths of later prompts go by that of the answer it
+// takes the answer to be as long as it may be, and adds the text of which a shorter
+// answer would need more.
 func (m *machine) Foresee(part func(p *message.Part), work func(do func())) {
 	p, pl := m.p, m.play
 	free := 0
-	for _, j := range p.nodes[m.node].next {
-		pl.mu.Lock()
-		left, known := pl.waits[j]
-		if !known {
-			left = p.nodes[j].waits
-		}
-		if left == 1 {
-			free++
+	pl.mu.Lock()
+	if m.forked {
+		for _, j := range m.into {
 			m.foresee(j, pl, part, work)
 		}
-		pl.mu.Unlock()
+	} else {
+		for _, j := range p.nodes[m.node].next {
+			left, known := pl.waits[j]
+			if !known {
+				left = p.nodes[j].waits
+			}
+			if left == 1 {
+				free++
+			}
+			if left == 1 || pl.begun[j] == p.nodes[j].waits || m.continues(j, pl) {
+				m.foresee(j, pl, part, work)
+			}
+		}
 	}
+	pl.mu.Unlock()
 	if free > 0 || m.branch || m.left == 1 {
 		return
 	}
@@ -815,24 +833,44 @@ func (m *machine) Foresee(part func(p *message.Part), work func(do func())) {
 	}
 }
 
+// continues says whether request j of a play, whose lock is held, goes on from the
+// history that the one under way belongs to.
+func (m *machine) continues(j int32, pl *play) bool {
+	n := &m.p.nodes[j]
+	of := n.session
+	if pl.said[of] == nil && n.from >= 0 {
+		of = m.p.nodes[n.from].session
+	}
+	return pl == m.play && !m.forked && of == m.p.nodes[m.node].session
+}
+
 // foresee is Foresee of request j of a play, whose lock is held.
 func (m *machine) foresee(j int32, pl *play, part func(p *message.Part), work func(do func())) {
 	p, r := m.p, &m.p.trace.Records[j]
-	if len(r.Messages) > 0 {
+	ahead := machine{p: p, play: pl, node: j}
+	switch {
+	case len(r.Messages) > 0: // its text is given
 		if p.opts.Count != nil && p.counts[j].Load() == nil {
 			work(func() { p.count(j) })
 		}
-		return // its text is given
-	}
-	ahead := machine{p: p, play: pl, node: j}
-	h := new(history)
-	if len(r.Hashes) == 0 && pl == m.play {
-		*h = ahead.before(j)
-		if from := p.nodes[j].from; from < 0 && p.nodes[j].session == p.nodes[m.node].session {
-			h.answered(m, m.node, &workload.Outcome{Status: record.OK, OutputTokens: int32(m.req.MaxTokens)})
+		ahead.pictures(j)
+	case len(r.Hashes) > 0 || r.Session == "" || pl != m.play:
+		ahead.prompt(j, new(history))
+	default:
+		h := ahead.before(j)
+		var answer []message.Part // which may be too long for the prompt
+		if m.continues(j, pl) {
+			said := len(h.parts)
+			h.answered(m, m.node, &workload.Outcome{Status: record.OK, OutputTokens: int32(p.longest(m.node))})
+			answer = slices.Clone(h.parts[said:])
+		}
+		most := h.mostFresh(r)
+		ahead.prompt(j, &h)
+		ahead.parts = append(ahead.parts, answer...)
+		if most > 0 {
+			ahead.made(j, most, message.LayerTurn)
 		}
 	}
-	ahead.prompt(j, h)
 	for k := range ahead.parts {
 		part(&ahead.parts[k])
 	}
@@ -867,12 +905,7 @@ func (m *machine) prompt(i int32, h *history) {
 	default:
 		m.made(i, max(r.Input, 1), message.LayerTurn)
 	}
-	for k := range p.images(r) {
-		m.parts = append(m.parts, message.Part{
-			Role: message.User, Layer: message.LayerTurn,
-			Media: &message.Media{Kind: message.Image, Width: p.opts.ImageWidth, Height: p.opts.ImageHeight, Seed: m.seed(labelImage, i) + uint64(k)},
-		})
-	}
+	m.pictures(i)
 	m.req = message.Request{Parts: m.parts, MaxTokens: p.output(i), ReasoningTokens: r.Reasoning, Tools: p.nodes[i].tools}
 	if len(r.Body) > 0 && !r.Delta {
 		m.req.Body = string(r.Body)
@@ -882,7 +915,7 @@ func (m *machine) prompt(i int32, h *history) {
 	if keep {
 		h.parts = append(h.parts[:0], m.parts...)
 		h.tokens = m.req.PromptTokens()
-		h.prompt = h.tokens
+		h.prompt, h.odd = h.tokens, false
 		for j := range h.parts {
 			if h.parts[j].Layer == message.LayerTurn {
 				h.parts[j].Layer = message.LayerSession
@@ -897,6 +930,17 @@ func (m *machine) prompt(i int32, h *history) {
 				m.parts[j].Layer = message.LayerSession
 			}
 		}
+	}
+}
+
+// pictures appends the images that go with a request.
+func (m *machine) pictures(i int32) {
+	p := m.p
+	for k := range p.images(&p.trace.Records[i]) {
+		m.parts = append(m.parts, message.Part{
+			Role: message.User, Layer: message.LayerTurn,
+			Media: &message.Media{Kind: message.Image, Width: p.opts.ImageWidth, Height: p.opts.ImageHeight, Seed: m.seed(labelImage, i) + uint64(k)},
+		})
 	}
 }
 
@@ -946,6 +990,18 @@ func (p *Replay) output(i int32) int {
 		return c.answer
 	}
 	return estimate(r.Answer)
+}
+
+// unlimited is how long the answers are whose text is made ahead where no limit is
+// asked for: most chat answers are shorter, and what is made for nothing is little.
+const unlimited = 2048
+
+// longest is the longest answer to a request whose text is made ahead.
+func (p *Replay) longest(i int32) int {
+	if n := p.output(i); n > 0 {
+		return n
+	}
+	return unlimited
 }
 
 // given is the part of a message of a record. A tool's result is sent as the user's
@@ -998,22 +1054,35 @@ func (m *machine) blocks(i int32, r *Record) {
 	}
 }
 
-// grow makes a prompt of which only the length is known, in a session: as much of
-// what was said before as the trace says, or all that fits, and then new text.
-func (m *machine) grow(i int32, r *Record, h *history) {
-	keep := h.tokens
-	total := r.Input
+// split returns the length of the prompt of a record of which only the length is known,
+// in a session that has said so many tokens, and how many of them it begins with.
+func (h *history) split(r *Record, tokens int) (total, keep int) {
+	total, keep = r.Input, tokens
 	switch {
 	case r.Delta:
-		total = h.tokens + r.Input
+		total = tokens + r.Input
 	case r.Prefix != Unknown:
-		keep = min(r.Prefix, h.tokens)
+		keep = min(r.Prefix, tokens)
 	case r.Input < h.prompt:
 		keep = 0 // another context
-	case r.Input < h.tokens:
+	case r.Input < tokens:
 		keep = h.prompt // the answer did not come back whole
 	}
-	keep = min(keep, total)
+	return total, min(keep, total)
+}
+
+// mostFresh is the length of the new text of such a prompt at most: without any answer
+// to the one before.
+func (h *history) mostFresh(r *Record) int {
+	total, keep := h.split(r, h.prompt)
+	return total - keep
+}
+
+// grow makes a prompt of which only the length is known, in a session: as much of
+// what was said before as the trace says, or all that fits, and then new text. That
+// is the beginning of a text made ahead where the answer's length tells how long it is.
+func (m *machine) grow(i int32, r *Record, h *history) {
+	total, keep := h.split(r, h.tokens)
 	left := keep
 	for j := range h.parts {
 		part := h.parts[j]
@@ -1032,6 +1101,10 @@ func (m *machine) grow(i int32, r *Record, h *history) {
 	}
 	if fresh := total - (keep - left); fresh > 0 {
 		m.made(i, fresh, message.LayerTurn)
+		if h.odd {
+			last := &m.parts[len(m.parts)-1]
+			last.Generator = CutName(last.Generator, fresh, h.mostFresh(r))
+		}
 	}
 }
 
@@ -1053,6 +1126,7 @@ func (h *history) answered(m *machine, i int32, o *workload.Outcome) {
 	if len(r.Hashes) > 0 || text && !r.Delta || !text && r.Session == "" {
 		return // later turns say their whole prompts
 	}
+	h.odd = h.odd || h.tokens > h.prompt
 	if p.opts.RecordedAnswers && r.Answer != "" {
 		tokens := estimate(r.Answer)
 		if c := p.count(i); c != nil {
@@ -1067,11 +1141,13 @@ func (h *history) answered(m *machine, i int32, o *workload.Outcome) {
 		return
 	}
 	part := message.Part{Role: message.Assistant, Layer: message.LayerHistory, Text: o.Text, Tokens: int(o.OutputTokens)}
+	most := p.longest(i)
+	h.odd = h.odd || part.Tokens != most
 	if o.Text == "" {
 		if part.Tokens <= 0 {
 			return
 		}
-		part.Generator, part.Seed = p.opts.Generator, m.answer
+		part.Generator, part.Seed = CutName(p.opts.Generator, part.Tokens, most), m.answer
 	} else if part.Tokens <= 0 {
 		part.Tokens = estimate(o.Text)
 	}

@@ -605,3 +605,75 @@ func TestReplayOfAnyGraph(t *testing.T) {
 		}
 	})
 }
+
+// Whatever the length of an answer, what the next turn brings is the beginning of what
+// was foreseen before it, as long as the trace says; and asking changes nothing.
+func TestForeseenForAnyAnswer(t *testing.T) {
+	const asked, longer = 60, 90
+	for name, rows := range map[string]string{
+		"whole prompts": `{"at_ns": 0, "session": "a", "input_tokens": 100, "output_tokens": 60}
+{"session": "a", "input_tokens": 300, "output_tokens": 60}`,
+		"too short for the answer": `{"at_ns": 0, "session": "a", "input_tokens": 100, "output_tokens": 60}
+{"session": "a", "input_tokens": 130, "output_tokens": 60}`,
+		"anew": `{"at_ns": 0, "session": "a", "input_tokens": 100, "output_tokens": 60}
+{"session": "a", "input_tokens": 80, "output_tokens": 60}`,
+		"a prefix": `{"at_ns": 0, "session": "a", "input_tokens": 100, "output_tokens": 60}
+{"session": "a", "input_tokens": 300, "output_tokens": 60, "prefix_tokens": 130}`,
+		"what is new": `{"at_ns": 0, "session": "a", "input_tokens": 100, "output_tokens": 60, "delta": true}
+{"session": "a", "input_tokens": 30, "output_tokens": 60, "delta": true}`,
+		"a fork": `{"at_ns": 0, "id": "1", "session": "a", "input_tokens": 100, "output_tokens": 60}
+{"session": "b", "parent_session": "a", "forked": true, "after": ["1"], "input_tokens": 300, "output_tokens": 60}`,
+		"no limit": `{"at_ns": 0, "session": "a", "input_tokens": 100}
+{"session": "a", "input_tokens": 300, "output_tokens": 60}`,
+	} {
+		tr, err := loadText(rows, Options{Format: "plimsoll"}, Selection{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := &Renderer{}
+		for tokens := int32(-1); tokens <= longer; tokens++ {
+			if tokens > asked && (name == "what is new" || name == "whole prompts" || name == "a prefix" || name == "a fork") {
+				break // an answer longer than was asked for is made when it is there
+			}
+			p := replay(t, tr, ReplayOptions{Seed: 5})
+			told, other := p.Session(0, 0), p.Session(0, 0)
+			a := told.Start(0)
+			other.Start(0)
+			var foreseen []message.Part
+			take := func(part *message.Part) { w, _ := r.Whole(part); foreseen = append(foreseen, w) }
+			for i := range a.Request.Parts {
+				take(&a.Request.Parts[i])
+			}
+			told.(workload.Foreseer).Foresee(take, func(func()) { t.Errorf("%s: there is nothing to count", name) })
+			o := workload.Outcome{Status: record.OK, OutputTokens: tokens, Ended: 5}
+			if tokens < 0 {
+				o.Status = record.Failed
+			}
+			a = told.Done(5, o)
+			want := tr.Records[1].Input
+			if tr.Records[1].Delta {
+				if tokens < 0 {
+					continue // the session has ended
+				}
+				want += 100 + int(max(tokens, 0))
+			}
+			got := 0
+			for i := range a.Request.Parts {
+				part := &a.Request.Parts[i]
+				got += part.Tokens
+				w, _ := r.Whole(part)
+				if !slices.ContainsFunc(foreseen, func(q message.Part) bool {
+					return q.Generator == w.Generator && q.Seed == w.Seed && q.Tokens == w.Tokens
+				}) {
+					t.Errorf("%s: after %d tokens the turn brings %+v, which was not foreseen", name, tokens, w)
+				}
+			}
+			if got != want {
+				t.Errorf("%s: after %d tokens the prompt has %d, want %d", name, tokens, got, want)
+			}
+			if d := gocmp.Diff(other.Done(5, o).Request.Parts, a.Request.Parts); d != "" {
+				t.Errorf("%s: asking has changed what comes:\n%s", name, d)
+			}
+		}
+	}
+}
