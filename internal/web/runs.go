@@ -371,7 +371,10 @@ const deletedDir = ".deleted"
 func (s *Server) remove(id string) error {
 	gone := deletedDir + "/" + id + "." + rand.Text()
 	for try := 0; ; try++ {
-		if err := s.root.Mkdir(deletedDir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		switch err := s.root.Mkdir(deletedDir, 0o755); {
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			gone = deletedDir + "." + id + "." + rand.Text() // a full disk is why runs are deleted
+		case err != nil && !errors.Is(err, fs.ErrExist):
 			return err
 		}
 		err := s.root.Rename(id, gone)
@@ -400,8 +403,11 @@ func (s *Server) remove(id string) error {
 
 // sweep removes what is left of runs that were being deleted when a server was ended.
 func (s *Server) sweep() {
-	if fi, err := s.root.Lstat(deletedDir); err == nil && fi.IsDir() {
-		_ = s.root.RemoveAll(deletedDir) // it is tried again
+	left, _ := fs.Glob(s.root.FS(), deletedDir+"*") // the pattern is right
+	for _, name := range left {
+		if fi, err := s.root.Lstat(name); err == nil && fi.IsDir() {
+			_ = s.root.RemoveAll(name) // it is tried again
+		}
 	}
 	s.sweepAside(scenariosDir)
 }
