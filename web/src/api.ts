@@ -108,6 +108,8 @@ export interface One {
   points: Record<PointName, Ms | null>
   events: { t: Ms[]; tokens: N[]; bounded: boolean[] }
   message: string; flags: string[]; kernel_times: boolean; remote: string; text: string[] | null
+  /** Why the record cannot be read: then events, message and text are missing. */
+  lost: string | null
   server: { signal: string; stat: string; unit: string; mean: N; max: N }[]
   engine: { queue_ms: N; prefill_ms: N; decode_ms: N } | null
 }

@@ -258,7 +258,7 @@ function withoutEvents(row: RequestRow): One {
     scheduled: row.t, start, connected: null, sent: null, headers: null, first_event: null, first_token: after(row.ttft_ms), first_content: after(row.ttfc_ms),
     last_token: after(row.ttlt_ms), end: row.end, retrieval_start: null, retrieval_end: null,
   }
-  return { row, points, events: { t: [], tokens: [], bounded: [] }, message: '', flags: ['not_in_report'], kernel_times: false, remote: '', text: null, server: [], engine: null }
+  return { row, points, events: { t: [], tokens: [], bounded: [] }, message: '', flags: ['not_in_report'], kernel_times: false, remote: '', text: null, lost: null, server: [], engine: null }
 }
 
 const valueOf = (r: RequestRow, figure: string): number | null =>

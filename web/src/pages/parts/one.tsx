@@ -6,6 +6,7 @@ import { type One, type RunDoc, type Source } from '../../api'
 import { brief, count, duration, elapsed, figure, plain } from '../../format'
 import { words } from '../../i18n'
 import { Empty, Later, Num, Trouble, useLoad } from '../../ui'
+import { told } from '../../i18n/told'
 import { sessionOf } from '../figures'
 import { ticks, linear } from '../scale'
 import { tokenTicks, waterfall } from '../waterfall'
@@ -19,7 +20,7 @@ const t = words(
     tokens: 'tokens', tail: 'last token to end', told: 'Dashed: what the engines observed in the mean over the time of this request, of whatever requests, laid before the first token.',
     ticks: 'Ticks are events: {events} with output.', bounded: '{n} of them came with others in one read: their time is the latest it can be (amber).', server: 'The servers during it', signal: 'Signal', mean: 'mean', max: 'max',
     all: 'All {n} signals', few: 'Fewer', noServer: 'No telemetry of the servers at that time.', answer: 'The answer', notKept: 'Answers are kept with --save-text only.', notIn: 'This report holds the times of this request, not its events.', points: 'Clock points', point: 'Point', since: 'since scheduled',
-    noEvents: 'No output events are on record yet.',
+    noEvents: 'No output events are on record yet.', lost: 'The record of this request cannot be read, so its events, message and answer are not shown. What is shown comes from the columns that the panel keeps of all requests.',
   },
   {
     title: '请求 {n}', close: '关闭', prev: '上一个', next: '下一个', loading: '正在读取请求', time: '计划时间', user: '用户', session: '会话，轮次', step: '步', remote: '地址',
@@ -28,7 +29,7 @@ const t = words(
     tokens: 'token', tail: '末 token 到结束', told: '虚线：引擎在此请求期间观测到的平均值（不限此请求），画在首 token 之前。',
     ticks: '刻度为事件：{events} 个带输出。', bounded: '其中 {n} 个与其他事件在同一次读取中到达：其时间为最晚可能值（琥珀色）。', server: '期间的服务器状态', signal: '信号', mean: '平均', max: '最大',
     all: '全部 {n} 个信号', few: '收起', noServer: '当时没有服务器遥测。', answer: '回答', notKept: '仅在使用 --save-text 时保存回答。', notIn: '此报告只含该请求的时间，不含事件。', points: '时间点', point: '时间点', since: '自计划时间起',
-    noEvents: '尚无输出事件记录。',
+    noEvents: '尚无输出事件记录。', lost: '无法读取此请求的记录，因此不显示其事件、消息和回答。所示内容来自面板为所有请求保存的列。',
   },
 )
 
@@ -50,6 +51,11 @@ export function OneRequest({ source, doc, n, onClose, onMove, tick }: { source: 
   )
 }
 
+/** Why the record of a request cannot be read, as when its part of the run is damaged; nothing when it can. */
+export function Lost({ one }: { one: Pick<One, 'lost'> }) {
+  return one.lost === null ? null : <div class="trouble" role="status"><strong>{t('lost')}</strong><pre>{told(one.lost)}</pre></div>
+}
+
 function Told({ one }: { one: One }) {
   const r = one.row
   const facts: [string, ComponentChildren][] = [
@@ -68,9 +74,10 @@ function Told({ one }: { one: One }) {
   const first = telling.length > 0 ? telling : one.server.slice(0, 10)
   return (
     <>
+      <Lost one={one} />
       <Picture one={one} />
       <p class="small muted">
-        {one.flags.includes('not_in_report') ? t('notIn') : one.events.t.length > 0 ? t('ticks', { events: one.events.t.length }) : t('noEvents')}
+        {one.flags.includes('not_in_report') ? t('notIn') : one.lost !== null ? '' : one.events.t.length > 0 ? t('ticks', { events: one.events.t.length }) : t('noEvents')}
         {bounded > 0 && ` ${t('bounded', { n: bounded })}`}
         {one.engine && (one.engine.queue_ms !== null || one.engine.prefill_ms !== null) && ' ' + t('told')}
       </p>
@@ -87,7 +94,7 @@ function Told({ one }: { one: One }) {
         </>
       )}
       <h3>{t('answer')}</h3>
-      {one.text === null ? <p class="muted">{t('notKept')}</p> : <div class="rq-text" tabIndex={0}>{one.text.map((s, i) => <pre key={i}>{s}</pre>)}</div>}
+      {one.text === null ? <p class="muted">{one.lost !== null ? '–' : t('notKept')}</p> : <div class="rq-text" tabIndex={0}>{one.text.map((s, i) => <pre key={i}>{s}</pre>)}</div>}
     </>
   )
 }
