@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"plimsoll/internal/align"
@@ -282,9 +281,6 @@ type keeper struct {
 	begun chan load.StepResult
 	// completed says whether the load ran to its end; set before over is closed.
 	completed bool
-	// mostOpen is the largest number of connections seen open at the end of a
-	// request.
-	mostOpen atomic.Int64
 }
 
 // Record hands a record to the run on disk.
@@ -307,10 +303,6 @@ func (k *keeper) Record(r *record.Request) {
 	k.writer.Add(r)
 	if w := k.cfg.Watch; w != nil {
 		w.Record(r)
-	}
-	open := k.live.OpenConnections()
-	for most := k.mostOpen.Load(); open > most && !k.mostOpen.CompareAndSwap(most, open); {
-		most = k.mostOpen.Load()
 	}
 }
 
@@ -384,7 +376,7 @@ func (k *keeper) finish(res *load.Result, watch *watch, lags *histogram.Histogra
 	w, in := k.writer, &k.input
 	in.Steps = k.steer.went(k.plan, res.Steps, res.End, res.Stopped == load.Completed)
 	in.Duration = res.End - res.Start
-	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.mostOpen.Load())}
+	in.Client = stats.ClientInput{CanaryLag: lags, DroppedRecords: w.Dropped(), OpenConnections: new(k.live.MostConnections())}
 	if k.readings != nil {
 		in.Client.DroppedSamples = w.Sink().Dropped()
 	}

@@ -170,7 +170,9 @@ func (l *Live) Snapshot() Snapshot {
 		OutputTokens: l.other.outputTokens.Load(), PromptTokens: l.promptTokens.Load(),
 		Users: l.users.Load(), Sessions: l.sessions.Load(), Step: l.step.Load(),
 	}
-	s.OpenConnections = l.OpenConnections()
+	if c := l.client.Load(); c != nil {
+		s.OpenConnections = c.OpenConnections()
+	}
 	if list := l.flows.Load(); list != nil {
 		for _, f := range *list {
 			s.OutputTokens += f.outputTokens.Load()
@@ -182,11 +184,10 @@ func (l *Live) Snapshot() Snapshot {
 	return s
 }
 
-// OpenConnections returns the number of connections open now, idle ones
-// included.
-func (l *Live) OpenConnections() int64 {
+// MostConnections returns the largest number of connections that were open at once.
+func (l *Live) MostConnections() int64 {
 	if c := l.client.Load(); c != nil {
-		return c.OpenConnections()
+		return c.MostConnections()
 	}
 	return 0
 }

@@ -43,6 +43,7 @@ type Client struct {
 	direct, viaProxy *http.Transport
 
 	open    atomic.Int64
+	most    atomic.Int64 // of open
 	held    atomic.Int64 // bytes of large buffers, at most maxHeld
 	maxHeld int64
 	mu      sync.RWMutex // guards the fields below
@@ -156,6 +157,17 @@ func (c *Client) Close() {
 
 // OpenConnections returns the number of connections open now, idle ones included.
 func (c *Client) OpenConnections() int64 { return c.open.Load() }
+
+// MostConnections returns the largest number of connections that were open at once.
+func (c *Client) MostConnections() int64 { return c.most.Load() }
+
+// opened counts a connection.
+func (c *Client) opened() {
+	open := c.open.Add(1)
+	for most := c.most.Load(); open > most && !c.most.CompareAndSwap(most, open); {
+		most = c.most.Load()
+	}
+}
 
 // EndpointStats is what happened to the connections of one host and port.
 type EndpointStats struct {

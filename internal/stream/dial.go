@@ -53,7 +53,7 @@ func (e *endpoint) dial(ctx context.Context) (*conn, error) {
 			return nil, e.dialError(ctx, err)
 		}
 	}
-	e.c.open.Add(1)
+	e.c.opened()
 	// The scheme is always http: whatever TLS there is has been done. The
 	// values of this context end with this call, so that a connection does not
 	// keep the request that made it.

@@ -254,9 +254,16 @@ func TestConnectionLimit(t *testing.T) {
 	if n := c.OpenConnections(); n > e.Opened || n < e.Opened-4 {
 		t.Errorf("%d connections open, %+v", n, e)
 	}
+	most := c.MostConnections()
+	if most > e.Opened || most < c.OpenConnections() {
+		t.Errorf("at most %d connections, %+v", most, e)
+	}
 	c.Close()
 	if n := c.OpenConnections(); n != 0 {
 		t.Errorf("%d connections open after Close", n)
+	}
+	if n := c.MostConnections(); n != most {
+		t.Errorf("at most %d connections after Close, %d before", n, most)
 	}
 }
 
