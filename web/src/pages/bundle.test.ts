@@ -5,7 +5,7 @@ import { figureColumns, termOf } from './figures'
 import { matches, parseFilter } from './filter'
 import { ranks, weighedRanks } from './rank'
 
-const doc = { run: { id: 'r', name: 'r' }, workloads: ['a', 'b'], slo: [], missing: [] } as unknown as RunDoc
+const doc = { run: { id: 'r', name: 'r' }, workloads: ['a', 'b'], slo: [], phases: [], missing: [] } as unknown as RunDoc
 
 function bundle(n: number): Bundle {
   const rows = Array.from({ length: n }, (_, i) => ({
@@ -66,6 +66,48 @@ describe('the offline run', () => {
     expect(f.latency_ms.ttft).toMatchObject({ count: 450, p50: 148, max: 198 })
     expect(f.tokens.output).toBe(3500)
     expect(f.offered_rps).toBe(500)
+  })
+  it('holds the limits against a range', async () => {
+    const slo = [
+      { metric: 'ttft', stat: 'p90', limit: 190, text: '' }, { metric: 'ttft', stat: 'p50', limit: 150, text: '', from_schedule: true }, { metric: 'e2e', stat: 'mean', limit: 1e6, text: '' },
+      { metric: 'tpot', stat: 'p95', limit: 1, text: '' }, { metric: 'ttft', stat: 'max', limit: 500, text: '', workload: 'b', turn: 'later' as const }, { metric: 'e2e', stat: 'p95', limit: 1, text: '', workload: 'none' },
+    ]
+    const own = (value: number | null) => ({ ...doc, slo, summary: { run: { checks: [{ check: 'buffered_stream', value }] } } }) as unknown as RunDoc
+    const f = await new BundleSource({ ...bundle(100), doc: own(0) }).figures(0, 1000)
+    // 10 of 100 failed and are infinite: p90 is the largest of the others, and there is no mean.
+    expect(f.slo).toEqual([
+      { metric: 'ttft', stat: 'p90', limit: 190, value: 198, met: false }, { metric: 'ttft', stat: 'p50', limit: 150, value: 159, met: false, from_schedule: true },
+      { metric: 'e2e', stat: 'mean', limit: 1e6, value: null, met: false }, { metric: 'tpot', stat: 'p95', limit: 1, value: null, met: null },
+    ])
+    // Good are those within 150 ms of their schedule, 5 ms of which went by before the start: 46, without four that failed.
+    expect(f).toMatchObject({ attainment: 0.42, goodput_rps: 42 })
+    expect(f.workloads.b!.slo).toMatchObject({ own: true, limits: [{ metric: 'ttft', stat: 'max', value: null, met: false }] })
+    expect(f.workloads.a!.slo!.limits).toHaveLength(4)
+    // The spacing of buffered streams is not known one by one.
+    const g = await new BundleSource({ ...bundle(100), doc: own(0.01) }).figures(0, 1000)
+    expect(g.slo[3]).toEqual({ metric: 'tpot', stat: 'p95', limit: 1, value: null, met: null, absent: true })
+    expect(g).toMatchObject({ attainment: null, goodput_rps: null })
+    // Where the run is judged by the limits of workloads, so is a part of it.
+    const counted = { from: 0, to: 9, slo: [{ workload: 'b' }] } as never
+    const h = await new BundleSource({ ...bundle(100), doc: own(0), figures: counted }).figures(0, 500)
+    expect(h.slo.map(l => l.met)).toEqual([true, true, false, null, false, null])
+  })
+  it('counts what an abandoned request had waited, and each of a sample for several', async () => {
+    const slo = [{ metric: 'ttft', stat: 'p50', limit: 100, text: '' }]
+    const requests = { n: [0, 1, 2], t: [0, 10, 20], end: [200, 50, 300], status: ['ok', 'cancelled', 'cancelled'] as RequestRow['status'][], ttft_ms: [50, null, null], e2e_ms: [200, null, null], send_lag_ms: [0, 0, 5] }
+    const own = { ...doc, slo } as unknown as RunDoc
+    expect((await new BundleSource({ bundle: 1, doc: own, requests }).figures(0, 100)).slo[0]).toMatchObject({ value: 50, met: true }) // one of two
+    const many = await new BundleSource({ bundle: 1, doc: own, sampled: 'some', requests: { ...requests, weight: [1, 1, 3] } }).figures(0, 100)
+    expect(many.slo[0]).toMatchObject({ value: null, met: false })
+    expect(many.attainment).toBe(0.2)
+  })
+  it('takes of a range what is steady', async () => {
+    const b = bundle(100)
+    const phases = [{ name: 'warmup', step: 0, from: 0, to: 200 }, { name: 'steady', step: 0, from: 200, to: 700 }]
+    const requests = { ...b.requests, phase: Array.from({ length: 100 }, (_, i) => (i < 20 ? 'warmup' : i < 70 ? 'steady' : 'drain')) }
+    const f = await new BundleSource({ ...b, requests, doc: { ...doc, phases } as unknown as RunDoc }).figures(100, 600)
+    expect(f.requests.scheduled).toBe(40)
+    expect(f.offered_rps).toBe(100)
   })
   it('takes token rates from the whole buckets in a range', async () => {
     const series = [{ id: 7, signal: 'client.output_tokens', stat: 'rate', source: '', labels: '', workload: '', unit: 'tokens/s', kind: 'rate' as const, title: '' }]

@@ -4,10 +4,11 @@
 
 import {
   ApiError, type BandsGrid, type Box, type Common, type EnvelopeGrid, type Figures, type Grid, type HeatGrid, type LatencyName, type LiveEvent, type Missing, type Ms,
-  type One, type PointName, type Query, type RequestRow, type Rows, type RunDoc, type RunRow, type Scatter, type ScatterQuery, type Series, type SeriesList, type Source, type Stat,
+  type One, type PointName, type Query, type RequestRow, type Rows, type RunDoc, type RunRow, type Scatter, type ScatterQuery, type Series, type SeriesList, type Slo, type Source, type Stat,
 } from '../api'
 import { figureColumns, type FigureName } from './figures'
 import { matches, parseFilter } from './filter'
+import { fromSchedule, judge, startOf } from './limits'
 import { type Ranks, ranks, weighedRanks } from './rank'
 
 /** The embedded document. Members that are missing were not recorded. */
@@ -104,7 +105,7 @@ export class BundleSource implements Source {
   async figures(from: Ms, to: Ms): Promise<Figures> {
     const whole = this.#b.figures
     if (whole !== undefined && Math.abs(from - whole.from) < 1e-3 && Math.abs(to - whole.to) < 1e-3) return whole
-    const f = figuresOf(this.#rows, from, to, this.#b.doc, this.sampled === null ? null : this.#weight)
+    const f = figuresOf(this.#rows, from, to, this.#b.doc, whole, this.sampled === null ? null : this.#weight)
     f.tokens.output_per_s = this.#rate('client.output_tokens', from, to)
     f.tokens.prompt_per_s = this.#rate('client.prompt_tokens', from, to)
     return f
@@ -198,22 +199,35 @@ function sorted(rows: RequestRow[], by: string): RequestRow[] {
   })
 }
 
-/** When a request began, from its end; null where that is not known. */
-const startOf = (r: RequestRow): Ms | null => (r.end !== null && r.e2e_ms !== null ? r.end - r.e2e_ms : null)
+/** Whether streams came in one burst, as the run's own check says; without one they may have. */
+function buffered(doc: RunDoc): boolean {
+  const checks = (doc.summary as { run?: { checks?: { check: string; value: number | null }[] } } | null)?.run?.checks
+  const check = checks?.find(c => c.check === 'buffered_stream')
+  return check === undefined || (check.value ?? 0) > 0
+}
 
-const fromSchedule = (r: RequestRow, v: number | null): number | null => {
-  const start = startOf(r)
-  return start === null || v === null ? null : start - r.t + v
+/** The parts of the steady windows in a range or, where it touches none, the range. */
+function windowsIn(doc: RunDoc, from: Ms, to: Ms): { from: Ms; to: Ms; has: (r: RequestRow) => boolean }[] {
+  const near = 1e-3 // the digits that a time has
+  const steady = doc.phases.map(p => ({ ...p, to: p.to ?? Infinity })).filter(p => p.name === 'steady' && Math.max(from, p.from) < Math.min(to, p.to) - near)
+  if (steady.length === 0) return [{ from, to, has: r => r.t >= from && r.t < to }]
+  return steady.map(p => {
+    // Where the range has the end of a window its requests are in it, whatever their time says.
+    const low = from <= p.from + near ? -Infinity : from
+    const high = to >= p.to - near ? Infinity : to
+    return { from: Math.max(from, p.from), to: Math.min(to, p.to), has: r => r.phase === 'steady' && r.step === p.step && r.t >= low && r.t < high }
+  })
 }
 
 /**
- * The figures of the requests that were scheduled in a range; of a sample, estimates in which
+ * The figures of the requests that were scheduled in a range, as far as it is steady; of a sample, estimates in which
  * each stands for as many as its weight says. What needs the time of every token (itl) is
- * not in a report and null.
+ * not in a report and null. Whole are those of the run.
  */
-function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, weight: ((r: RequestRow) => number) | null = null): Figures {
-  const rows = all.filter(r => r.t >= from && r.t < to)
-  const seconds = (to - from) / 1000
+function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, whole: Figures | undefined, weight: ((r: RequestRow) => number) | null = null): Figures {
+  const parts = windowsIn(doc, from, to)
+  const rows = all.filter(r => parts.some(p => p.has(r)))
+  const seconds = parts.reduce((n, p) => n + p.to - p.from, 0) / 1000
   const rate = (n: number): number | null => (seconds > 0 ? n / seconds : null)
   const size = (list: readonly RequestRow[]): number => (weight === null ? list.length : Math.round(list.reduce((n, r) => n + weight(r), 0)))
   const dist = (list: readonly RequestRow[], of: (r: RequestRow) => number | null): Ranks =>
@@ -228,14 +242,21 @@ function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, we
     ttft: stat(r => r.ttft_ms), ttfc: stat(r => r.ttfc_ms), tpot: stat(r => r.tpot_ms), itl: null, e2e: stat(r => r.e2e_ms),
     ttft_from_schedule: stat(r => fromSchedule(r, r.ttft_ms)), e2e_from_schedule: stat(r => fromSchedule(r, r.e2e_ms)), send_lag: dist(rows, r => r.send_lag_ms),
   }
+  const judged = (limits: readonly Slo[], list: readonly RequestRow[]) => judge(limits, list, seconds, weight ?? (() => 1), buffered(doc))
+  // The limits that come with workloads are the run's where it was judged by them.
+  const runs = doc.slo.filter(l => !l.workload || (whole?.slo.some(w => w.workload) ?? false))
+  const levels = runs.length > 0 ? judged(runs, rows) : null
   const workloads: Figures['workloads'] = {}
   for (const name of doc.workloads) {
     const own = rows.filter(r => r.workload === name)
     if (own.length === 0) continue
     const good = own.filter(r => r.status === 'ok')
+    const limits = doc.slo.filter(l => l.workload === name)
+    const by = limits.length > 0 ? limits : doc.slo.filter(l => !l.workload)
     workloads[name] = {
       requests: size(own), errors: size(own.filter(r => r.status === 'error')),
-      ttft_p95_ms: dist(good, r => r.ttft_ms).p95, tpot_p95_ms: dist(good, r => r.tpot_ms).p95, output_per_s: null, slo: null,
+      ttft_p95_ms: dist(good, r => r.ttft_ms).p95, tpot_p95_ms: dist(good, r => r.tpot_ms).p95, output_per_s: null,
+      slo: by.length > 0 ? { ...judged(by, own), ...(limits.length > 0 && { own: true }) } : null,
     }
   }
   return {
@@ -244,9 +265,8 @@ function figuresOf(all: readonly RequestRow[], from: Ms, to: Ms, doc: RunDoc, we
     tokens: { prompt: sum(r => r.prompt_tokens), cached: sum(r => r.cached_tokens), output: sum(r => r.output_tokens), output_per_s: null, prompt_per_s: null },
     latency_ms: latency,
     offered_rps: rate(size(rows)), achieved_rps: null,
-    completed_rps: rate(size(all.filter(r => r.status === 'ok' && r.end !== null && r.end >= from && r.end < to))),
-    goodput_rps: null, attainment: null,
-    slo: doc.slo.map(l => ({ metric: l.metric, stat: l.stat, limit: l.limit, value: null, met: null })),
+    completed_rps: rate(size(all.filter(r => r.status === 'ok' && r.end !== null && parts.some(p => r.end! >= p.from && r.end! < p.to)))),
+    goodput_rps: levels?.goodput_rps ?? null, attainment: levels?.attainment ?? null, slo: levels?.limits ?? [],
     workloads,
   }
 }

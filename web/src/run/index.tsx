@@ -59,7 +59,13 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
     return () => { for (const f of off) f(); board.close() }
   }, [board])
   useBoardKeys(board, () => setDialog('lanes'), () => setMarks((m) => !m))
-  const nothing = !board.live && board.doc.run.requests === 0
+  // A run that ended in its warm-up has none in its figures, and requests all the same.
+  const uncounted = !board.live && board.doc.run.requests === 0
+  const [sent, setSent] = useState<number | null>(null)
+  useEffect(() => {
+    if (uncounted) source.requests({ limit: 1 }).then((r) => setSent(r.total), () => setSent(0))
+  }, [source, uncounted])
+  const nothing = uncounted && sent === 0
   return (
     <div class="run">
       <Head board={board} marksOpen={marks} toggleMarks={() => setMarks(!marks)} openLanes={() => setDialog('lanes')} />
@@ -68,7 +74,7 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
       {nothing && <Nothing doc={board.doc} offline={source.offline} />}
       {marks && <MarkList board={board} pick={setMark} />}
       {/* Without requests there is nothing to draw but what the servers said meanwhile. */}
-      {!(nothing && board.list.series.length === 0) && (
+      {!(uncounted && board.list.series.length === 0) && (
         <>
           <Stage board={board} mark={mark} pick={setMark} />
           <p class="run-help small faint no-print">{t('mouse')}</p>

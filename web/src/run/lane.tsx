@@ -392,7 +392,7 @@ export function lackOf(board: Board, lane: Lane): NonNullable<Lane['missing']> |
   const bare = lane.kind === 'bands' && board.base !== null && !board.base.bands.get(bandKey(lane.figure as string, ''))?.count.some((n) => n)
   if (!m && !bare) return null
   const ofRequests = lane.group === 'load' || lane.group === 'feel' || lane.group === 'client'
-  if (ofRequests && run.requests === 0) return { why: t('noneSent'), fix: '' }
+  if (ofRequests && run.requests === 0 && !board.list.series.some((s) => s.signal === 'client.requests_sent')) return { why: t('noneSent'), fix: '' }
   const ok = (summary as { requests?: { ok?: number } } | null)?.requests?.ok
   if (lane.group === 'feel' && ok === 0) return { why: t('noneOk', { n: run.requests ?? 0 }), fix: '' }
   return { why: t(bare ? 'noFigure' : ofRequests ? 'noData' : 'notStated'), fix: '' }
