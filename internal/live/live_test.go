@@ -575,8 +575,8 @@ func TestQueuesAreBounded(t *testing.T) {
 	})
 }
 
-// TestWorkloadsBeginWhereTheRunDoes: those that are planned have their requests in flight from
-// the first second on, which is none until they start.
+// TestWorkloadsBeginWhereTheRunDoes: those that are planned have their requests in flight and
+// their arrivals from the first second on, which is none until they start.
 func TestWorkloadsBeginWhereTheRunDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, func(r *Run) { r.Workloads = []string{"early", "late"} })
@@ -587,8 +587,8 @@ func TestWorkloadsBeginWhereTheRunDoes(t *testing.T) {
 		names := map[int]string{}
 		for _, snapshot := range read(t, r) {
 			for _, x := range snapshot.Added {
-				if x.Signal == signal.ClientInFlight.String() && x.Workload != "" {
-					names[int(x.ID)] = x.Workload
+				if x.Workload != "" {
+					names[int(x.ID)] = x.Signal + " of " + x.Workload
 				}
 			}
 			for _, c := range snapshot.Cells {
@@ -597,9 +597,11 @@ func TestWorkloadsBeginWhereTheRunDoes(t *testing.T) {
 				}
 			}
 		}
-		for _, name := range []string{"early", "late"} {
+		for _, name := range []string{
+			"client.requests_in_flight of early", "client.requests_in_flight of late", "client.requests_sent of early", "client.requests_sent of late",
+		} {
 			if !slices.Equal(at[name], []float64{0, 0, 0}) {
-				t.Errorf("requests in flight of %s are %v, want none in each of three seconds", name, at[name])
+				t.Errorf("%s are %v, want none in each of three seconds", name, at[name])
 			}
 		}
 	})

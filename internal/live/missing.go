@@ -52,6 +52,7 @@ var lanes = []struct {
 var (
 	saysStartNode    = phrase.New("missing.node.fix", "start node_exporter on the servers (port 9100), or name its page: --telemetry auto,http://HOST:9100/metrics")
 	saysTurnedOff    = phrase.New("missing.off", "telemetry was turned off")
+	saysPredicted    = phrase.New("missing.predicted", "a prediction reads no telemetry; load and what users feel are the twin's own account")
 	saysTurnOn       = phrase.New("missing.off.fix", "run without --telemetry none")
 	saysNotRead      = phrase.New("missing.not_read", "{source}: {why}")
 	saysKeyAsked     = phrase.New("missing.key", "{source}: a key is asked for")
@@ -183,6 +184,16 @@ func Missing(infos []telemetry.SourceInfo, hints ...telemetry.Hint) []detail.Mis
 			}
 			out = append(out, m)
 		}
+	}
+	return out
+}
+
+// Predicted says which lanes of a prediction have no data: nothing was read, and what
+// is drawn is the twin's own account of its requests.
+func Predicted() []detail.Missing {
+	out := []detail.Missing{}
+	for _, l := range lanes {
+		out = append(out, lacking(l.name, "", saysPredicted, nil))
 	}
 	return out
 }

@@ -160,14 +160,16 @@ func (w *Watch) client(last *look) {
 	put(signal.ClientUsers, "value", "", float64(b.Users))
 	put(signal.ClientSessions, "value", "", float64(b.Sessions))
 	put(signal.ClientInFlight, "value", "", float64(b.InFlight))
-	rate := func(id signal.ID, before, now int64) { put(id, "rate", "", max(0, float64(now-before)/dt)) }
-	rate(signal.ClientScheduled, a.Scheduled, b.Scheduled)
-	rate(signal.ClientSent, a.Sent, b.Sent)
-	rate(signal.ClientOK, a.OK, b.OK)
-	rate(signal.ClientErrors, a.Failed, b.Failed)
-	rate(signal.ClientCancelled, a.Cancelled, b.Cancelled)
-	rate(signal.ClientPromptTokens, a.PromptTokens, b.PromptTokens)
-	rate(signal.ClientOutputTokens, a.OutputTokens, b.OutputTokens)
+	rate := func(id signal.ID, workload string, before, now int64) {
+		put(id, "rate", workload, max(0, float64(now-before)/dt))
+	}
+	rate(signal.ClientScheduled, "", a.Scheduled, b.Scheduled)
+	rate(signal.ClientSent, "", a.Sent, b.Sent)
+	rate(signal.ClientOK, "", a.OK, b.OK)
+	rate(signal.ClientErrors, "", a.Failed, b.Failed)
+	rate(signal.ClientCancelled, "", a.Cancelled, b.Cancelled)
+	rate(signal.ClientPromptTokens, "", a.PromptTokens, b.PromptTokens)
+	rate(signal.ClientOutputTokens, "", a.OutputTokens, b.OutputTokens)
 	waiting, decoding := int64(0), int64(0)
 	planned := w.store.Workloads()
 	for i, f := range l.flows {
@@ -178,16 +180,18 @@ func (w *Watch) client(last *look) {
 		put(signal.ClientInFlight, "value", f.Workload, float64(f.InFlight))
 		put(signal.ClientWaitingFirst, "value", f.Workload, float64(max(0, f.InFlight-f.Decoding)))
 		put(signal.ClientDecoding, "value", f.Workload, float64(f.Decoding))
-		var before int64
+		var before load.Flow
 		if i < len(last.flows) {
-			before = last.flows[i].OutputTokens
+			before = last.flows[i]
 		}
-		put(signal.ClientOutputTokens, "rate", f.Workload, max(0, float64(f.OutputTokens-before)/dt))
+		rate(signal.ClientSent, f.Workload, before.Sent, f.Sent)
+		rate(signal.ClientOutputTokens, f.Workload, before.OutputTokens, f.OutputTokens)
 	}
 	// One that has not begun is at nothing, so that what is stacked begins where the run does.
 	for _, name := range planned {
 		if len(planned) > 1 && !slices.ContainsFunc(l.flows, func(f load.Flow) bool { return f.Workload == name }) {
 			put(signal.ClientInFlight, "value", name, 0)
+			put(signal.ClientSent, "rate", name, 0)
 		}
 	}
 	put(signal.ClientWaitingFirst, "value", "", float64(max(0, waiting)))

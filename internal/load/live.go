@@ -35,9 +35,9 @@ type Live struct {
 type flow struct {
 	workload string
 	index    int
-	// inFlight are requests started and not ended, decoding those of them that have
-	// had output.
-	inFlight, decoding, outputTokens atomic.Int64
+	// sent are requests started, inFlight those of them that have not ended, decoding
+	// those of these that have had output.
+	sent, inFlight, decoding, outputTokens atomic.Int64
 }
 
 // flow returns the counters of a workload.
@@ -75,9 +75,9 @@ func (l *Live) flow(workload string) *flow {
 // Flow is a workload at one moment.
 type Flow struct {
 	Workload string
-	// InFlight are its requests started and not yet ended, Decoding those of them
-	// that have had output.
-	InFlight, Decoding int64
+	// Sent are its requests started, InFlight those of them that have not yet ended,
+	// Decoding those of these that have had output.
+	Sent, InFlight, Decoding int64
 	// OutputTokens is that of Snapshot.
 	OutputTokens int64
 }
@@ -87,7 +87,7 @@ type Flow struct {
 func (l *Live) Flows(dst []Flow) []Flow {
 	if list := l.flows.Load(); list != nil {
 		for _, f := range *list {
-			dst = append(dst, Flow{f.workload, f.inFlight.Load(), f.decoding.Load(), f.outputTokens.Load()})
+			dst = append(dst, Flow{f.workload, f.sent.Load(), f.inFlight.Load(), f.decoding.Load(), f.outputTokens.Load()})
 		}
 	}
 	return dst

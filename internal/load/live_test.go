@@ -52,6 +52,7 @@ func TestLiveTellsOfRequestsThatRun(t *testing.T) {
 		for i, r := range g.byScheduled() {
 			w := want[r.Workload]
 			w.Workload = r.Workload
+			w.Sent++
 			w.InFlight++
 			// The moment of the look, on the run's clock.
 			if r.FirstToken <= start-int64(leadTime)+int64(7700*time.Millisecond) {
@@ -65,7 +66,7 @@ func TestLiveTellsOfRequestsThatRun(t *testing.T) {
 		}
 		for i, f := range got.flows {
 			w := want[f.Workload]
-			if f.InFlight != w.InFlight || f.Decoding != w.Decoding || f.Workload != g.byScheduled()[i].Workload {
+			if f.Sent != w.Sent || f.InFlight != w.InFlight || f.Decoding != w.Decoding || f.Workload != g.byScheduled()[i].Workload {
 				t.Errorf("flow %d is %+v, want %+v", i, f, w)
 			}
 			tokens += f.OutputTokens

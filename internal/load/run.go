@@ -629,6 +629,7 @@ func (s *step) send(w *worker, a *workload.Action, body []byte) {
 	}
 	r.live.sent.Add(1)
 	r.live.inFlight.Add(1)
+	w.flow.sent.Add(1)
 	w.flow.inFlight.Add(1)
 	w.exchange(ctx, body)
 	r.live.inFlight.Add(-1)

@@ -274,9 +274,6 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 // MissingLanes says which lanes of a run on disk have nothing among series, why, and
 // what would fill them.
 func MissingLanes(series []detail.Series, info *run.Info) []detail.Missing {
-	if info.Input != nil && info.Input.Virtual {
-		return []detail.Missing{} // nothing was to be read
-	}
 	var have [signal.Count]bool
 	groups := make(map[string]bool)
 	for i := range series {
@@ -292,7 +289,11 @@ func MissingLanes(series []detail.Series, info *run.Info) []detail.Missing {
 	for i, h := range facts.Hints {
 		hints[i] = telemetry.Hint(h)
 	}
-	return slices.DeleteFunc(live.Missing(info.Telemetry, hints...), func(m detail.Missing) bool {
+	all := live.Missing(info.Telemetry, hints...)
+	if info.Input != nil && info.Input.Virtual {
+		all = live.Predicted() // nothing was to be read
+	}
+	return slices.DeleteFunc(all, func(m detail.Missing) bool {
 		if m.Signal == "" {
 			return groups[m.Group]
 		}

@@ -199,6 +199,9 @@ func bundleOf(s *detail.Store, doc *detail.RunDoc, size sizes) (*bundle, error) 
 // late are the client's own lags, of which the worst is drawn.
 var late = []string{signal.ClientSendLag.String(), signal.ClientReadLag.String(), signal.ClientCanaryLag.String()}
 
+// stacked are the signals of which the lanes of load show each workload's part.
+var stacked = []string{signal.ClientUsers.String(), signal.ClientInFlight.String(), signal.ClientSent.String()}
+
 // seriesOf chooses the series of a page: those of all sources together, and of single
 // devices where there are few; signals of many devices become envelopes. IDs are of
 // those whose courses are drawn.
@@ -222,7 +225,7 @@ func seriesOf(all []detail.Series, most int) (drawn, envelopes []detail.Series, 
 			devices[k] = append(devices[k], d)
 		case d.Source != "" || d.Labels != "":
 		case d.Workload != "":
-			if d.Signal == signal.ClientInFlight.String() {
+			if slices.Contains(stacked, d.Signal) && (d.Stat == "value" || d.Stat == "rate") {
 				keep(d)
 			}
 		case slices.Contains(late, d.Signal):

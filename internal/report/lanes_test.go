@@ -37,7 +37,13 @@ func TestMissingLanes(t *testing.T) {
 		t.Errorf("missing are %v, want accelerator, network and host", got)
 	}
 	info.Input.Virtual = true
-	if list := MissingLanes(nil, info); len(list) != 0 {
-		t.Errorf("a predicted run lacks %+v", list)
+	list := MissingLanes(nil, info)
+	for _, m := range list {
+		if m.Said.Code != "missing.predicted" || m.Signal != "" {
+			t.Errorf("a prediction lacks %+v", m)
+		}
+	}
+	if len(list) != 4 {
+		t.Errorf("%d groups of a prediction have nothing, want engine, accelerator, network and host", len(list))
 	}
 }

@@ -2,6 +2,7 @@ package twin
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -200,10 +201,19 @@ func (c *Cluster) KVTokens() int {
 	return int(float64(e.Blocks) / float64(e.most(c.Context)) * float64(c.Context))
 }
 
+// thousands writes a count as reports do: 452,000.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // Describe says in one line what the cluster is.
 func (c *Cluster) Describe() string {
 	if c.Config.Step > 0 {
-		return fmt.Sprintf("%s, %d x fixed steps of %v, context %d", c.Model.Name, c.Config.Replicas, c.Config.Step, c.Context)
+		return fmt.Sprintf("%s, %d x fixed steps of %v, context %s", c.Model.Name, c.Config.Replicas, c.Config.Step, thousands(c.Context))
 	}
 	on, each := c.Layout.GPU.Name, ""
 	if n := c.Config.TP * max(c.Config.PP, 1) * max(c.Config.DP, 1); n > 1 {
@@ -212,6 +222,6 @@ func (c *Cluster) Describe() string {
 	if c.Config.Replicas > 1 {
 		on, each = fmt.Sprintf("%d replicas of %s", c.Config.Replicas, on), " each"
 	}
-	return fmt.Sprintf("%s in %s on %s, %d KV tokens%s, context %d",
-		c.Model.Name, c.Config.Precision, on, c.KVTokens(), each, c.Context)
+	return fmt.Sprintf("%s in %s on %s, %s KV tokens%s, context %s",
+		c.Model.Name, c.Config.Precision, on, thousands(c.KVTokens()), each, thousands(c.Context))
 }

@@ -15,5 +15,11 @@ export function termOf(figure: FigureName, lo: number, hi: number): string {
   return `${figure}>=${Math.max(Math.floor(lo * 1000), 0)}us ${figure}<=${Math.ceil(hi * 1000)}us`
 }
 
-/** The number of a session within its workload; above that the record has the number of the workload, which its name says. */
-export const sessionOf = (r: Pick<RequestRow, 'session'>) => r.session % 2 ** 36
+/**
+ * A session in short: its number within its workload, or, of a user who has one after the other,
+ * user:number. The record's own number has both, and the step, in one; a filter asks for that.
+ */
+export function sessionOf(r: Pick<RequestRow, 'session' | 'user'>): string {
+  const own = r.session % 2 ** 42
+  return Math.floor(own / 2 ** 22) === r.user ? `${r.user}:${own % 2 ** 22}` : `${own % 2 ** 36}`
+}

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ProbeDoc } from '../api'
+import { sessionOf } from './figures'
 import { curveOf } from './fit'
 import { loadOf, stepsOf } from './step-figures'
 
@@ -7,6 +8,12 @@ const fit = (name: string, value: number | null, unit: string) => ({ name, value
 const probe = (over: Partial<ProbeDoc>): ProbeDoc => ({
   schema: '', probe: '', question: '', x: { name: 'prompt', unit: 'tokens' }, y: { name: 'ttft', unit: 'ms' }, notes: [], fits: [],
   points: [512, 1024, 65536].map(x => ({ x, y: 5 + x / 10, lo: null, hi: null, series: '', n: 5 })), ...over,
+})
+
+describe('sessionOf', () => {
+  it.each([[6 * 2 ** 22, 6, '6:0'], [2 ** 42 + 6 * 2 ** 22 + 3, 6, '6:3'], [2 ** 41 + 8, 18, '8'], [2 ** 41 + 2 ** 36 + 8, 18, '8'], [70_000, 70_000, '70000']])('%d of user %d is %s', (session, user, want) => {
+    expect(sessionOf({ session, user })).toBe(want)
+  })
 })
 
 describe('curveOf', () => {
@@ -38,6 +45,11 @@ describe('stepsOf', () => {
     expect(steps[0]!.latency('ttft').ci('p50')).toBeNull()
     expect(steps[0]!.latency('none').p95).toBeNull()
     expect(steps.map(loadOf)).toEqual([{ n: 4, by: 'users' }, { n: 2.5, by: 'rate' }, null])
+    // A run of one level has no steps: all of it is one.
+    const of = (load: object, workloads: object) => stepsOf({ steps: [], load, workloads, requests: { scheduled: 5 }, latency_ms: { ttft: { p95: 12 } } }).map(s => [loadOf(s), s.latency('ttft').p95, s.scheduled])
+    expect(of({ users: 4, offered_rps: 3 }, { a: {} })).toEqual([[{ n: 4, by: 'users' }, 12, 5]])
+    expect(of({ users: null, offered_rps: 3 }, { a: {}, b: {} })).toEqual([[{ n: 3, by: 'rate' }, 12, 5]])
+    expect(of({ users: 4, offered_rps: 3 }, { a: {}, b: {} })).toEqual([])
     expect(stepsOf(null)).toEqual([])
     expect(stepsOf({})).toEqual([])
   })

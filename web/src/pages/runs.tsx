@@ -6,6 +6,7 @@ import { api, ApiError, type RunRow } from '../api'
 import type { PageProps } from '../app'
 import { count, duration, elapsed, figure, plain } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { useKeys } from '../keys'
 import { go, setQuery } from '../route'
 import { Empty, Later, Num, Time, Trouble, useLoad } from '../ui'
@@ -16,12 +17,12 @@ import './runs.css'
 const t = words(
   {
     title: 'Runs', search: 'Search runs', hint: 'name, model, tag, note', focus: 'search the runs', none: 'No run yet. This one needs no server and no keys:', nothing: 'No run has all of these words.', choose: 'Choose {name} for comparing', compare: 'Compare {n}', two: 'Choose two or more to compare',
-    run: 'Run', verdict: 'Verdict', requests: 'Requests', failures: 'Failures', output: 'Output/s', goodput: 'Goodput', slo: 'SLO', started: 'Started', met: 'met', missed: 'missed', valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', unreadable: 'unreadable', failed: 'failed', done: 'done', live: 'live', stop: 'Stop', stopping: 'Stopping', edit: 'Edit', name: 'Name', note: 'Note', tags: 'Tags, as gpu=h100 build=v1', save: 'Save', cancel: 'Cancel',
+    run: 'Run', verdict: 'Verdict', requests: 'Requests', failures: 'Failures', output: 'Output/s', goodput: 'Goodput', slo: 'SLO', started: 'Started', met: 'met', missed: 'missed', valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', unreadable: 'unreadable', failed: 'failed', done: 'done', running: 'running', live: 'live', stop: 'Stop', stopping: 'Stopping', edit: 'Edit', name: 'Name', note: 'Note', tags: 'Tags, as gpu=h100 build=v1', save: 'Save', cancel: 'Cancel',
     remove: 'Delete', really: 'Delete this run and all of its data for good', whatWrong: '{file}: {text}. What to do: {fix}', badTags: 'A tag is a name, an equals sign and a value', start: 'Start a run', of: '{n} of {all}', tag: 'Search for {tag}', goCompare: 'compare the chosen runs',
   },
   {
     title: '运行', search: '搜索运行', hint: '名称、模型、标签、备注', focus: '搜索运行', none: '还没有运行。以下命令无需服务器和密钥：', nothing: '没有运行包含所有这些词。', choose: '选择 {name} 进行对比', compare: '对比 {n} 个', two: '选择两个或更多进行对比',
-    run: '运行', verdict: '结论', requests: '请求', failures: '失败', output: '输出/s', goodput: '有效吞吐', slo: 'SLO', started: '开始时间', met: '达标', missed: '未达标', valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', unreadable: '无法读取', failed: '失败', done: '已完成', live: '实时', stop: '停止', stopping: '正在停止', edit: '编辑', name: '名称', note: '备注', tags: '标签，例如 gpu=h100 build=v1', save: '保存', cancel: '取消',
+    run: '运行', verdict: '结论', requests: '请求', failures: '失败', output: '输出/s', goodput: '有效吞吐', slo: 'SLO', started: '开始时间', met: '达标', missed: '未达标', valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', unreadable: '无法读取', failed: '失败', done: '已完成', running: '运行中', live: '实时', stop: '停止', stopping: '正在停止', edit: '编辑', name: '名称', note: '备注', tags: '标签，例如 gpu=h100 build=v1', save: '保存', cancel: '取消',
     remove: '删除', really: '永久删除此运行及其所有数据', whatWrong: '{file}：{text}。处理办法：{fix}', badTags: '标签由名称、等号和值组成', start: '开始运行', of: '{all} 个中的 {n} 个', tag: '搜索 {tag}', goCompare: '对比所选运行',
   },
 )
@@ -87,9 +88,9 @@ export default function Runs({ query }: PageProps) {
                         <td>
                           <div class="rn-name">
                             <a href={`/runs/${encodeURIComponent(r.id)}`} title={r.id}>{r.name || r.id}</a>
-                            <span class="rn-note rn-what" title={r.load}>{[r.load, r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
+                            <span class="rn-note rn-what" title={r.load}>{[told(r.load), r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
                             {r.note && <span class="rn-note">{r.note}</span>}
-                            {r.problem && <span class="rn-note is-note rn-problem">{t('whatWrong', r.problem)}</span>}
+                            {r.problem && <span class="rn-note is-note rn-problem">{t('whatWrong', { file: r.problem.file, text: told(r.problem.text), fix: told(r.problem.fix) })}</span>}
                             {Object.keys(r.tags).length > 0 && (
                               <span class="rn-tags">{Object.entries(r.tags).map(([k, v]) => <button key={k} type="button" class="tag" title={t('tag', { tag: `${k}=${v}` })} onClick={() => setQuery({ q: `${k}=${v}` })}>{k}={v}</button>)}</span>
                             )}
@@ -102,7 +103,7 @@ export default function Runs({ query }: PageProps) {
                         <td class="num rn-c2"><Num f={duration(r.tpot_p95_ms)} /></td>
                         <td class="num rn-c1"><Num f={figure(r.output_per_s, 'tokens', true)} /></td>
                         <td class="num rn-c3"><Num f={figure(r.goodput_rps, 'requests', true)} /></td>
-                        <td class={'rn-c2' + (r.slo_met === false ? ' is-fail' : '')}>{r.slo_met === null ? '–' : t(r.slo_met ? 'met' : 'missed')}</td>
+                        <td class={'rn-c2 rn-word' + (r.slo_met === false ? ' is-fail' : '')}>{r.slo_met === null ? '–' : t(r.slo_met ? 'met' : 'missed')}</td>
                         <td class="rn-c3"><Time at={r.started} />{r.duration_s !== null && <div class="rn-note num">{elapsed(r.duration_s * 1000)}</div>}</td>
                         <td class="rn-c1 right">
                           {readonly ? null : r.live
@@ -126,12 +127,12 @@ const readable = (r: RunRow): boolean => r.state !== 'unreadable'
 /** The verdict as a word; the colour only repeats it. */
 function Verdict({ r }: { r: RunRow }) {
   if (r.live) return <span class="rn-verdict"><span class="live-dot" aria-hidden="true" />{t('live')}</span>
-  const word = (w: string): string => (w === 'valid' || w === 'client-bound' || w === 'invalid' || w === 'interrupted' || w === 'killed' || w === 'unreadable' || w === 'failed' || w === 'done' ? t(w) : w)
+  const word = (w: string): string => (w === 'valid' || w === 'client-bound' || w === 'invalid' || w === 'interrupted' || w === 'killed' || w === 'unreadable' || w === 'failed' || w === 'done' || w === 'running' ? t(w) : w)
   const bad = r.verdict === 'invalid' || r.state === 'failed' || !readable(r)
   const cut = r.state === 'interrupted' || r.state === 'killed' || r.state === 'failed' || !readable(r)
   return (
     <span class={'rn-verdict ' + (bad ? 'is-fail' : r.verdict === 'client-bound' || cut ? 'is-note' : '')}>
-      {word(r.verdict ?? r.state)}{r.verdict !== null && cut && <span class="small">· {word(r.state)}</span>}
+      {word(readable(r) ? (r.verdict ?? r.state) : r.state)}{readable(r) && r.verdict !== null && cut && <span class="small">· {word(r.state)}</span>}
     </span>
   )
 }

@@ -22,11 +22,10 @@ export interface Step {
 const object = (v: unknown): Record<string, unknown> => (typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : {})
 const number = (v: unknown): N => (typeof v === 'number' && Number.isFinite(v) ? v : null)
 
-/** The steps of a summary; none of a run without. */
+/** The steps of a summary, or the one level of load that it was of; none where nothing tells what that was. */
 export function stepsOf(summary: Record<string, unknown> | null): Step[] {
-  const list = summary?.steps
-  if (!Array.isArray(list)) return []
-  return list.map(v => {
+  const list = Array.isArray(summary?.steps) ? summary.steps : []
+  return (list.length > 0 ? list : level(summary)).map(v => {
     const s = object(v)
     const latency = object(s.latency_ms)
     const requests = object(s.requests)
@@ -38,6 +37,14 @@ export function stepsOf(summary: Record<string, unknown> | null): Step[] {
       latency: figure => dist(latency[figure]),
     }
   })
+}
+
+/** All of a run as a step. Users of one workload beside others, which may have rates, are no level of load. */
+function level(summary: Record<string, unknown> | null): unknown[] {
+  const load = object(summary?.load)
+  const users = number(load.users) ?? 0
+  if (users > 0 && Object.keys(object(summary?.workloads)).length > 1) return []
+  return users > 0 || number(load.offered_rps) !== null ? [{ ...summary, users, rate: load.offered_rps }] : []
 }
 
 function dist(v: unknown): StepDist {

@@ -19,7 +19,7 @@ function live() {
   vi.stubGlobal('window', globalThis)
   vi.stubGlobal('location', { pathname: '/runs/x', search: '', hash: '' })
   vi.stubGlobal('history', { replaceState() {}, pushState() {} })
-  let on: (s: Snapshot) => void = () => {}
+  let on: (e: { type: 'snapshot'; snapshot: Snapshot } | { type: 'end' }) => void = () => {}
 
   const grid = (ids: number[]) => ({ from: 0, step_ms: 1000, n: 1, series: Object.fromEntries(ids.map((id) => [id, { mean: [null] }])) })
   const source = {
@@ -28,12 +28,13 @@ function live() {
     bands: () => Promise.resolve({ from: 0, step_ms: 1000, n: 1, figures: {} }),
     figures: () => Promise.reject(new Error('not yet')),
     series: () => Promise.resolve({ series: [], missing: [] }),
-    subscribe: (_: number, f: (e: { type: 'snapshot'; snapshot: Snapshot }) => void) => { on = (s) => f({ type: 'snapshot', snapshot: s }); return () => {} },
+    subscribe: (_: number, f: typeof on) => { on = f; return () => {} },
+    doc: () => Promise.resolve({ ...doc, live: false, span: { from: 0, to: 3000 } }),
   } as unknown as Source
   const doc = { run: { id: 'x', verdict: '' }, summary: null, span: { from: 0, to: 1 }, phases: [], planned_ms: 60_000, slo: [], workloads: [], marks: [], missing: [], probe: null, scenario: '', live: true, stopping: false } as unknown as RunDoc
   const board = new Board(source, doc, { series: [], missing: [] })
   board.open()
-  return { board, on: (s: Snapshot) => on(s) }
+  return { board, source, on: (s: Snapshot) => on({ type: 'snapshot', snapshot: s }), end: () => on({ type: 'end' }) }
 }
 
 test('a view that was opened before there was any series draws what comes', async () => {
@@ -43,6 +44,19 @@ test('a view that was opened before there was any series draws what comes', asyn
   await vi.advanceTimersByTimeAsync(500)
   on(snapshot(2, { cells: [[7, 1000, 4]] }))
   expect(board.frame()?.series.get(7)?.mean).toEqual([3, 4])
+})
+
+test('what came live is not laid over the series of the finished run, which have other numbers', async () => {
+  const { board, source, on, end } = live()
+  await vi.advanceTimersByTimeAsync(50)
+  on(snapshot(1, { series_added: [series(7, 'client.users'), series(8, 'client.requests_in_flight')], cells: [[7, 0, 3], [8, 0, 99]] }))
+  await vi.advanceTimersByTimeAsync(500)
+  source.series = () => Promise.resolve({ series: [series(8, 'client.users')], missing: [] })
+  source.data = () => Promise.resolve({ from: 0, step_ms: 1000, n: 2, series: { 8: { mean: [3, 4] } } })
+  end()
+  await vi.advanceTimersByTimeAsync(500)
+  expect(board.live).toBe(false)
+  expect(board.frame()?.series.get(8)?.mean).toEqual([3, 4])
 })
 
 test('an instant is no range', () => {

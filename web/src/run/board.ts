@@ -496,7 +496,8 @@ export class Board {
       this.list = list
       this.live = doc.live
       this.#now = this.live ? Math.max(this.#now, doc.span.to) : doc.span.to
-      if (!this.live) { this.following = false; this.#leave?.(); this.#leave = null }
+      // On disk the series have other numbers: what came live is of none of them.
+      if (!this.live) { this.#recent.length = 0; this.following = false; this.#leave?.(); this.#leave = null }
       this.#arrange()
       this.detail = null
       await this.#loadBase()

@@ -9,7 +9,7 @@ import { onTheme } from '../theme'
 import { type Board, type Change, envelopeKey } from './board'
 import { type Axis, bandKey, type Frame, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
-import { deviceName, type Lane, shortNames } from './lanes'
+import { addends, deviceName, type Lane, shortNames } from './lanes'
 import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
 import { length, tickText } from './view'
 import { t } from './words'
@@ -68,12 +68,13 @@ export function readings(board: Board, lane: Lane, at: Ms | null): Readings {
   if (!axis) return out
   let total = 0
   let known = 0
+  const adds = new Set(addends(lane))
   for (const p of lane.parts) {
     const s = f.series.get(p.id)
     if (!s) continue
     const v = at !== null ? (s.mean[axis.at(at)] ?? null) : latest !== null ? lastKnown(axis, s.mean, latest) : (summary(axis, s, range.from, range.to)?.mean ?? null)
     out.parts.set(partName(p), value(v))
-    if (v !== null) { total += v; known++ }
+    if (v !== null && adds.has(p)) { total += v; known++ }
   }
   const any = known > 0
   if (any && lane.devices) out.main = value(total / known)
@@ -336,6 +337,12 @@ function LaneTable({ board, lane }: { board: Board; lane: Lane }) {
   )
 }
 
+/** What a stack adds up to, in each bucket. */
+function total(lane: Lane, f: Frame): (number | null)[] {
+  const all = addends(lane).map((p) => f.series.get(p.id)?.mean ?? [])
+  return (f.grid?.x ?? []).map((_, i) => all.reduce<number | null>((sum, v) => (v[i] == null ? sum : (sum ?? 0) + (v[i] as number)), null))
+}
+
 /** A lane in one sentence. */
 function summaryText(board: Board, lane: Lane): string {
   const f = board.frame()
@@ -355,7 +362,7 @@ function summaryText(board: Board, lane: Lane): string {
       last = v
     }
   } else if (p && f?.grid) {
-    const s = f.series.get(p.id)
+    const s = lane.kind === 'stack' ? { mean: total(lane, f) } : f.series.get(p.id)
     const sum = s && summary(f.grid, s, w.from, w.to)
     if (sum) { low = sum.min; high = sum.max; last = sum.last }
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Series } from '../api'
-import { arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice, shortNames } from './lanes'
+import { addends, arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice, shortNames } from './lanes'
 
 let id = 0
 const s = (signal: string, stat: string, more: Partial<Series> = {}): Series => ({ id: id++, signal, stat, source: '', labels: '', workload: '', unit: 'requests', kind: 'gauge', title: signal, ...more })
@@ -14,6 +14,16 @@ test('in flight is a stack of workloads in their order, and one area without the
   expect(l?.kind).toBe('stack')
   expect(l?.parts.map((p) => [p.id, p.look])).toEqual([[b.id, 'w0'], [a.id, 'w1']])
   expect(lane([all], 'inflight')).toMatchObject({ kind: 'lines', parts: [{ id: all.id }] })
+})
+
+test('arrivals are a stack of workloads under what was asked', () => {
+  const asked = s('client.requests_scheduled', 'rate')
+  const l = lane([s('client.requests_sent', 'rate', { workload: 'a' }), s('client.requests_sent', 'rate', { workload: 'b' }), s('client.requests_sent', 'rate'), asked], 'arrivals', ['b', 'a'])
+  expect(l).toMatchObject({ kind: 'stack', unit: 'requests', rate: true })
+  expect(l?.parts.map((p) => p.look)).toEqual(['w0', 'w1', 'asked'])
+  expect(l && addends(l).map((p) => p.name)).toEqual(['b', 'a'])
+  // One workload is all of them.
+  expect(lane([s('client.requests_sent', 'rate'), asked], 'arrivals')).toMatchObject({ kind: 'lines', parts: [{ look: 'first' }, { look: 'asked' }] })
 })
 
 test('of several sources the sum is drawn, of one its own', () => {

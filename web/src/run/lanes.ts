@@ -40,7 +40,9 @@ export interface Lane {
 
 interface PartPlan { signal: string; stats: readonly string[]; look: Look; word?: Word }
 interface Plan {
-  key: string; group: Group; word: Word; kind?: 'lines' | 'stack' | 'bands' | 'devices'
+  key: string; group: Group; word: Word
+  /** split: the first part by workload, where there are several of them, and the others as lines over it. */
+  kind?: 'lines' | 'stack' | 'split' | 'bands' | 'devices'
   parts: readonly PartPlan[]; figure?: string; log?: boolean; hidden?: boolean
   /** Only where there is something: its lack is nothing that a reader misses. */
   optional?: boolean
@@ -54,9 +56,9 @@ const late = ['p99', 'max', 'p95', 'mean', 'value'] as const
 const mean = ['mean', 'p50', 'value'] as const
 
 const plans: readonly Plan[] = [
-  { key: 'users', group: 'load', word: 'users', parts: [{ signal: 'client.users', stats: value, look: 'first', word: 'usersPart' }, { signal: 'client.sessions_in_flight', stats: value, look: 'second', word: 'sessions' }] },
-  { key: 'inflight', group: 'load', word: 'inFlight', kind: 'stack', parts: [{ signal: 'client.requests_in_flight', stats: value, look: 'first' }] },
-  { key: 'arrivals', group: 'load', word: 'arrivals', parts: [{ signal: 'client.requests_sent', stats: rate, look: 'first', word: 'sent' }, { signal: 'client.requests_scheduled', stats: rate, look: 'asked', word: 'asked' }] },
+  { key: 'users', group: 'load', word: 'users', kind: 'split', parts: [{ signal: 'client.users', stats: value, look: 'first', word: 'usersPart' }, { signal: 'client.sessions_in_flight', stats: value, look: 'second', word: 'sessions' }] },
+  { key: 'inflight', group: 'load', word: 'inFlight', kind: 'split', parts: [{ signal: 'client.requests_in_flight', stats: value, look: 'first' }] },
+  { key: 'arrivals', group: 'load', word: 'arrivals', kind: 'split', parts: [{ signal: 'client.requests_sent', stats: rate, look: 'first', word: 'sent' }, { signal: 'client.requests_scheduled', stats: rate, look: 'asked', word: 'asked' }] },
   { key: 'states', group: 'load', word: 'states', kind: 'stack', hidden: true, optional: true, parts: [{ signal: 'client.waiting_first_token', stats: value, look: 'w0', word: 'waitingFirst' }, { signal: 'client.decoding', stats: value, look: 'w1', word: 'decoding' }] },
 
   { key: 'ttft', group: 'feel', word: 'ttft', kind: 'bands', figure: 'ttft', parts: [] },
@@ -136,8 +138,9 @@ export function lanesOf(series: Series[], missing: Missing[], workloads: string[
       continue
     }
     if (p.kind === 'devices') devices(lane, p, bySignal)
-    else if (p.kind === 'stack') stack(lane, p, bySignal, workloads)
+    else if (p.kind === 'split') split(lane, p, bySignal, workloads)
     else lines(lane, p.parts, bySignal)
+    if (p.kind === 'stack' && lane.parts.length > 1) lane.kind = 'stack'
     if (lane.parts.length === 0 && lane.kind !== 'envelope') {
       if (p.optional) continue
       const why = missing.find((m) => p.parts.some((q) => q.signal === m.signal)) ?? missing.find((m) => m.group === p.from && (m.signal === '' || m.signal === '*'))
@@ -174,21 +177,21 @@ function lines(lane: Lane, parts: readonly PartPlan[], bySignal: Map<string, Ser
   }
 }
 
-function stack(lane: Lane, p: Plan, bySignal: Map<string, Series[]>, workloads: string[]) {
-  const first = p.parts[0] as PartPlan
-  const split = p.parts.length === 1 ? (bySignal.get(first.signal) ?? []).filter((s) => s.workload && !s.source && !s.labels && s.stat === 'value') : []
-  if (split.length > 1 || p.parts.length > 1) lane.kind = 'stack'
-  if (split.length > 1) {
-    const at = (w: string) => { const i = workloads.indexOf(w); return i < 0 ? workloads.length : i }
-    split.sort((a, b) => at(a.workload) - at(b.workload))
-    takeUnit(lane, split[0] as Series)
-    const names = shortNames(split.map((s) => s.workload))
-    lane.parts = split.map((s, i) => ({ id: s.id, look: `w${at(s.workload) % 8}`, name: names[i] as string }))
-    return
-  }
-  lines(lane, p.parts, bySignal)
-  if (lane.parts.length < 2) lane.kind = 'lines'
+function split(lane: Lane, p: Plan, bySignal: Map<string, Series[]>, workloads: string[]) {
+  const [first, ...over] = p.parts as [PartPlan, ...PartPlan[]]
+  const of = (bySignal.get(first.signal) ?? []).filter((s) => s.workload && !s.source && !s.labels && s.stat === first.stats[0])
+  if (of.length < 2) return lines(lane, p.parts, bySignal)
+  lane.kind = 'stack'
+  const at = (w: string) => { const i = workloads.indexOf(w); return i < 0 ? workloads.length : i }
+  of.sort((a, b) => at(a.workload) - at(b.workload))
+  takeUnit(lane, of[0] as Series)
+  const names = shortNames(of.map((s) => s.workload))
+  lane.parts = of.map((s, i) => ({ id: s.id, look: `w${at(s.workload) % 8}`, name: names[i] as string }))
+  lines(lane, over, bySignal)
 }
+
+/** The parts of a lane that add up to its value. */
+export const addends = (lane: Lane) => (lane.kind === 'stack' ? lane.parts.filter((p) => p.look.startsWith('w')) : lane.parts)
 
 function devices(lane: Lane, p: Plan, bySignal: Map<string, Series[]>) {
   const q = p.parts[0] as PartPlan

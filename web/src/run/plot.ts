@@ -9,12 +9,13 @@ import type { Board } from './board'
 import { envelopeKey } from './board'
 import { columnsOf, columnWidth, fillColumns, isDense, lineColumns } from './columns'
 import { bandKey, type Frame } from './frame'
-import type { Lane, Look } from './lanes'
+import { addends, type Lane, type Look } from './lanes'
 import { niceTop, type Span } from './view'
 import { t } from './words'
 
 type N = number | null
-export const gutter = 52
+/** Has room for such as 12.5 kB/s. */
+export const gutter = 60
 export const rightPad = 16
 
 /** Which parts a reader has switched off, and which workloads' bands are on. */
@@ -83,6 +84,8 @@ const line = (color: string, width = 1.25, more: Partial<uPlot.Series> = {}): uP
 /** The edge of a fill, not seen itself. */
 const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false }, paths: sparse }
 
+const lookLine = (look: Look) => line(lookColor(look), look === 'asked' ? 1 : 1.25, look === 'asked' ? { dash: [3, 3] } : look === 'third' ? { dash: [6, 2] } : {})
+
 /** How lane is drawn with these toggles from f; null when f has nothing for it. */
 function drawing(lane: Lane, f: Frame, toggles: Toggles, workloads: string[]): Drawing | null {
   switch (lane.kind) {
@@ -112,7 +115,7 @@ function lineDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
       d.bands.push({ series: [d.data.length - 2, d.data.length - 1], fill: alpha(color, 0.18) })
     }
     d.data.push(rare ?? (s ? show(s.mean) : empty(f.grid.n)))
-    d.series.push(line(color, p.look === 'asked' ? 1 : 1.25, p.look === 'asked' ? { dash: [3, 3] } : p.look === 'third' ? { dash: [6, 2] } : {}))
+    d.series.push(lookLine(p.look))
   }
   return parts.length ? d : null
 }
@@ -122,7 +125,7 @@ function stackDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
   const n = f.grid.n
   const d: Drawing = { data: [f.grid.x], series: [{}], bands: [] }
   let sum: N[] = empty(n)
-  for (const p of lane.parts) {
+  for (const p of addends(lane)) {
     if (toggles.off.has(partName(p))) continue
     const v = f.series.get(p.id)?.mean ?? []
     const next: N[] = new Array<N>(n)
@@ -137,6 +140,11 @@ function stackDrawing(lane: Lane, f: Frame, toggles: Toggles): Drawing | null {
     d.series.push(line(color, 1, first ? { fill: alpha(color, 0.45) } : {}))
     if (!first) d.bands.push({ series: [d.data.length - 1, d.data.length - 2], fill: alpha(color, 0.45) })
     sum = next
+  }
+  for (const p of lane.parts) {
+    if (p.look.startsWith('w') || toggles.off.has(partName(p))) continue
+    d.data.push(f.series.get(p.id)?.mean ?? empty(n))
+    d.series.push(lookLine(p.look))
   }
   return d.data.length > 1 ? d : null
 }
@@ -253,7 +261,8 @@ export class Plot {
       cursor: { show: false },
       legend: { show: false },
       scales: {
-        x: { time: false, range: (_u, min, max) => [min ?? window.from, max ?? window.to] },
+        // At first too the plot shows the window, not from its first value to its last.
+        x: { time: false, min: window.from, max: window.to, range: (_u, min, max) => [min ?? window.from, max ?? window.to] },
         y: {
           distr: log ? 3 : 1,
           range: (_u, min, max) => {

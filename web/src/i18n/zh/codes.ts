@@ -54,6 +54,7 @@ export const codes: Record<string, string> = {
   'missing.host': '没有找到服务器主机的 exporter',
   'missing.node.fix': '在服务器上启动 node_exporter（端口 9100），或指定其指标页：--telemetry auto,http://HOST:9100/metrics',
   'missing.off': '遥测已关闭',
+  'missing.predicted': '预测不读取遥测；负载与用户感受由数字孪生自身给出',
   'missing.off.fix': '运行时不要使用 --telemetry none',
   'missing.not_read': '{source}：{why}',
   'missing.key': '{source}：需要密钥',
