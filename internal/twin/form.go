@@ -140,7 +140,7 @@ func (b *formBuilder) value(schema any, depth int) error {
 	case "string", "":
 		return b.words(s)
 	case "integer", "number":
-		return b.number(s)
+		return b.number(s, kind == "integer")
 	case "boolean":
 		return b.literal(true)
 	case "null":
@@ -174,21 +174,24 @@ func (b *formBuilder) words(s map[string]any) error {
 	return b.literal(strings.Repeat("x", int(max(0, least))))
 }
 
-// number writes the number nearest to 1 that is allowed.
-func (b *formBuilder) number(s map[string]any) error {
-	v := 1.0
-	if lo, ok := s["minimum"].(float64); ok {
-		v = max(v, math.Ceil(lo))
+// number writes the whole number nearest to 1 that is allowed; where there is none, one
+// in the middle of those that are.
+func (b *formBuilder) number(s map[string]any, whole bool) error {
+	bound := func(name string, none float64) float64 {
+		if v, ok := s[name].(float64); ok {
+			return v
+		}
+		return none
 	}
-	if lo, ok := s["exclusiveMinimum"].(float64); ok {
-		v = max(v, math.Floor(lo)+1)
-	}
-	hi, bounded := s["maximum"].(float64)
-	if over, ok := s["exclusiveMaximum"].(float64); ok && (!bounded || math.Ceil(over)-1 < hi) {
-		hi, bounded = math.Ceil(over)-1, true
-	}
-	if bounded && v > hi {
-		v = math.Floor(hi)
+	lo, over := bound("minimum", math.Inf(-1)), bound("exclusiveMinimum", math.Inf(-1))
+	hi, under := bound("maximum", math.Inf(1)), bound("exclusiveMaximum", math.Inf(1))
+	least, most := max(math.Ceil(lo), math.Floor(over)+1), min(math.Floor(hi), math.Ceil(under)-1)
+	v := min(max(1, least), most)
+	if least > most {
+		lo, hi = max(lo, over), min(hi, under)
+		if v = lo + (hi-lo)/2; whole || lo > hi || v <= over || v >= under {
+			return errors.New("no number is between the bounds of the schema")
+		}
 	}
 	b.text.WriteString(strconv.FormatFloat(v, 'f', -1, 64))
 	return nil

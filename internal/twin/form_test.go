@@ -42,6 +42,9 @@ func TestForms(t *testing.T) {
 	f(`{"type":"array","prefixItems":[{"type":"null"}],"maxItems":1}`, `[null]`)
 	f(`{"type":"array","maxItems":0}`, `[]`)
 	f(`{"type":"number","minimum":2.5}`, `3`)
+	f(`{"type":"number","minimum":0.25,"maximum":0.75}`, `0.5`)
+	f(`{"type":"number","exclusiveMinimum":0,"maximum":1}`, `1`)
+	f(`{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1}`, `0.5`)
 	f(`{"type":"integer","maximum":-4}`, `-4`)
 	f(`{"type":"integer","exclusiveMinimum":7,"exclusiveMaximum":9}`, `8`)
 	f(`{"type":["null","string"],"minLength":3,"maxLength":9}`, `"xxx"`)
@@ -56,6 +59,9 @@ func TestForms(t *testing.T) {
 		}
 	}
 	bad(`{"type":"string","pattern":"^a"}`, `"pattern" of the schema is not understood`)
+	bad(`{"type":"integer","minimum":0.25,"maximum":0.75}`, "no number is between the bounds")
+	bad(`{"type":"number","minimum":2,"maximum":1}`, "no number is between the bounds")
+	bad(`{"type":"number","minimum":1,"exclusiveMaximum":1}`, "no number is between the bounds")
 	bad(`{"type":"date"}`, `type "date" of the schema is not known`)
 	bad(`{"$ref":"#/$defs/none"}`, `$ref "#/$defs/none" is not in the schema`)
 	bad(`{"$ref":"#"}`, "deeper than 16 levels")
