@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,6 +139,33 @@ type rowCache struct {
 
 	mu   sync.Mutex // guards what follows; taken inside of listing
 	rows map[string]cachedRow
+	// writes are when files of runs that are not at their end were written, by their paths.
+	writes map[string]lastWrite
+}
+
+// lastWrite is when a file was written: it had an age when it was first seen like that.
+type lastWrite struct {
+	changed int64
+	seen    time.Time
+	age     time.Duration
+}
+
+// age is how long a file was not written that was changed at a time of the wall clock. That
+// clock may be set while a file is watched, so it counts only until the file is first seen;
+// a file of the future was written just then.
+func (c *rowCache) age(path string, changed time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, ok := c.writes[path]
+	if !ok || w.changed != changed.UnixNano() {
+		now := time.Now()
+		w = lastWrite{changed.UnixNano(), now, max(now.Sub(changed), 0)}
+		if c.writes == nil {
+			c.writes = map[string]lastWrite{}
+		}
+		c.writes[path] = w
+	}
+	return w.age + time.Since(w.seen)
 }
 
 type cachedRow struct {
@@ -244,6 +272,11 @@ func (c *rowCache) keep(ids []string) {
 		}
 	}
 	c.rows = kept
+	maps.DeleteFunc(c.writes, func(path string, _ lastWrite) bool {
+		id, _, _ := strings.Cut(path, "/")
+		_, ok := kept[id]
+		return !ok
+	})
 }
 
 // row is one run, nil when it is none. One that cannot be read is one, too.
@@ -431,10 +464,12 @@ func (s *Server) written(id string) bool {
 
 // fresh says whether any of some files and folders of a run was written lately.
 func (s *Server) fresh(id string, names ...string) bool {
-	for _, name := range names {
-		if fi, err := s.root.Lstat(id + "/" + name); err == nil && time.Since(fi.ModTime()) < killedTime {
-			return true
+	is := false
+	for _, name := range names { // each is watched, also where one is enough
+		path := id + "/" + name
+		if fi, err := s.root.Lstat(path); err == nil && s.rows.age(path, fi.ModTime()) < killedTime {
+			is = true
 		}
 	}
-	return false
+	return is
 }

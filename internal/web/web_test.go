@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll/internal/conduct"
@@ -193,6 +194,55 @@ func TestDeleteOfAnother(t *testing.T) {
 	if status, _, body := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusNoContent {
 		t.Errorf("DELETE of a run that nobody writes: %d %s", status, body)
 	}
+}
+
+// TestClockIsSet: the wall clock is set while a run of another process is watched. Set
+// back, the run's files are of the future: it is killed once they stay as they are for as
+// long as ever. Set on, they look old: it is still under way.
+func TestClockIsSet(t *testing.T) {
+	s := newServer(t, nil)
+	w, err := run.Create(s.cfg.Root, run.Info{Name: "other", Start: time.Now()}, []byte("name: other\n"), run.Blocking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	changed := func(at time.Time) {
+		t.Helper()
+		for _, name := range []string{"run.json", "requests", "telemetry"} {
+			if err := os.Chtimes(filepath.Join(w.Dir(), name), at, at); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		want := func(state, when string) {
+			t.Helper()
+			if got := get[rowList](t, s, "/api/runs").Runs[0].State; got != state {
+				t.Errorf("%s it is %s, want %s", when, got, state)
+			}
+		}
+		for _, ahead := range []time.Duration{time.Hour, 2 * time.Hour} { // written twice
+			changed(time.Now().Add(ahead))
+			want("running", "just written, with the clock set back,")
+			time.Sleep(killedTime - time.Second)
+			want("running", "a moment before it is too long, with the clock set back,")
+			time.Sleep(2 * time.Second)
+			want(stateKilled, "with nobody who writes it, with the clock set back,")
+		}
+		now := time.Now()
+		changed(now)
+		want("running", "just written")
+		// What a clock that is set on by two hours does to the age of files that were seen.
+		const on = 2 * time.Hour
+		changed(now.Add(-on))
+		for path, f := range s.rows.writes {
+			f.changed -= int64(on)
+			s.rows.writes[path] = f
+		}
+		want("running", "with the clock set on")
+		time.Sleep(killedTime + time.Second)
+		want(stateKilled, "with nobody who writes it, with the clock set on,")
+	})
 }
 
 // TestPaths tries to leave the folder of runs.
