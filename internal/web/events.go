@@ -11,10 +11,6 @@ import (
 	"plimsoll/internal/live"
 )
 
-// eventTime bounds the writing of one event: a client that reads nothing for so long
-// is gone.
-const eventTime = 30 * time.Second
-
 // overlap is how many snapshots a client gets again that does not say what it has
 // seen: it read the run's data a moment before, and may not miss what came between.
 const overlap = 5
@@ -50,20 +46,24 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		}
 		after = n
 	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		return nil // it has no end to wait for
+	}
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		w.Header().Set("Retry-After", "10")
+		h.Del("X-Accel-Buffering")
+		h.Set("Retry-After", "10")
 		return &Problem{Status: http.StatusServiceUnavailable, Text: "there are as many streams as there may be", Fix: "close another window"}
 	}
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Time{}) // fails in tests: the time for a request does not count for its answer
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	e := stream{w: w, c: c}
+	e := stream{w: w, c: c, time: s.limits.event}
 	if watch == nil {
 		e.send("event: end\ndata: {}\n\n") // nothing goes on
 		return nil
@@ -100,16 +100,17 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 
 // stream writes events until the first error.
 type stream struct {
-	w   http.ResponseWriter
-	c   *http.ResponseController
-	err error
+	w    http.ResponseWriter
+	c    *http.ResponseController
+	time time.Duration // of one event
+	err  error
 }
 
 func (e *stream) send(text string) {
 	if e.err != nil {
 		return
 	}
-	_ = e.c.SetWriteDeadline(time.Now().Add(eventTime)) // fails in tests
+	_ = e.c.SetWriteDeadline(time.Now().Add(e.time)) // fails in tests
 	if _, e.err = io.WriteString(e.w, text); e.err == nil {
 		e.err = e.c.Flush()
 	}

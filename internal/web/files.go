@@ -51,22 +51,21 @@ func newPanel(files map[string][]byte) *panel {
 		sum := sha256.Sum256(data)
 		f := &panelFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, plain: data, forever: hashed.MatchString(name)}
 		if f.zipped = files[name+".gz"]; f.zipped == nil {
-			f.zipped = zipped(data)
+			if f.zipped = zipped(data, gzip.BestCompression); len(f.zipped) >= len(data)*9/10 {
+				f.zipped = nil
+			}
 		}
 		p.files[name] = f
 	}
 	return p
 }
 
-// zipped is data compressed as far as it goes, nil when that is not worth it.
-func zipped(data []byte) []byte {
+// zipped is data compressed.
+func zipped(data []byte, level int) []byte {
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is a valid one
-	_, _ = z.Write(data)                                  // a buffer takes everything
+	z, _ := gzip.NewWriterLevel(&b, level) // the level is a valid one
+	_, _ = z.Write(data)                   // a buffer takes everything
 	_ = z.Close()
-	if b.Len() >= len(data)*9/10 {
-		return nil
-	}
 	return b.Bytes()
 }
 
@@ -96,7 +95,7 @@ func (p *panel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	if r.Header.Get("If-None-Match") == f.tag {
+	if has(r.Header.Values("If-None-Match"), f.tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -110,6 +109,19 @@ func (p *panel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(data) // the connection is gone: nobody to tell
 	}
+}
+
+// has says whether a client has a version already, by the tags that it names. A proxy that
+// compresses calls a tag a weak one.
+func has(lists []string, tag string) bool {
+	for _, list := range lists {
+		for one := range strings.SplitSeq(list, ",") {
+			if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // acceptsGzip says whether an answer may be compressed.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -103,7 +104,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, (&url.URL{Path: path.Clean("/" + r.URL.Path), RawQuery: rest.Encode()}).String(), http.StatusSeeOther)
 		return true
 	}
-	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && g.right(strings.TrimSpace(bearer)) {
+	if scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && g.right(strings.TrimSpace(bearer)) {
 		return false
 	}
 	for _, c := range r.CookiesNamed(g.cookie) {
@@ -189,7 +190,10 @@ func (g *guard) check(r *http.Request) *Problem {
 // page that calls. An address cannot be.
 func (g *guard) hostKnown(r *http.Request) bool {
 	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))

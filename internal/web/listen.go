@@ -19,10 +19,13 @@ type limits struct {
 	// beat is how often a stream without news says that it is there: proxies close
 	// what is silent.
 	beat time.Duration
+	// event bounds the writing of one event: a client that reads nothing for so long is
+	// gone. It may come back, and gets what is still kept.
+	event time.Duration
 }
 
 var usual = limits{
-	connections: 256, streams: 64, header: 5 * time.Second, body: 20 * time.Second, idle: time.Minute, beat: 15 * time.Second,
+	connections: 256, streams: 64, header: 5 * time.Second, body: 20 * time.Second, idle: time.Minute, beat: 15 * time.Second, event: 30 * time.Second,
 }
 
 const (

@@ -183,6 +183,7 @@ type Prediction struct {
 // share predictTime, and those that it does not reach are left out and named.
 const (
 	predictTime   = 700 * time.Millisecond
+	predictWait   = 5 * time.Second // for a place among those that are made at once
 	maxPoints     = 32
 	maxUsers      = 20_000
 	maxRate       = 100_000
@@ -196,7 +197,6 @@ const (
 var defaultUsers = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
 
 func (s *Server) predict(w http.ResponseWriter, r *http.Request) error {
-	began := time.Now()
 	var in PredictRequest
 	if err := readJSON(r, &in); err != nil {
 		return err
@@ -204,6 +204,16 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) error {
 	if err := in.check(); err != nil {
 		return err
 	}
+	select {
+	case s.predicting <- struct{}{}:
+		defer func() { <-s.predicting }()
+	case <-r.Context().Done():
+		return r.Context().Err()
+	case <-time.After(predictWait):
+		w.Header().Set("Retry-After", "5")
+		return &Problem{Status: http.StatusServiceUnavailable, Text: "too many predictions are being made", Fix: "try again"}
+	}
+	began := time.Now()
 	out := &Prediction{Points: []PredictPoint{}, By: "users"}
 	if len(in.Rates) > 0 {
 		out.By = "rate"

@@ -292,7 +292,7 @@ func (s *Server) getReport(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "sandbox allow-scripts allow-downloads; frame-ancestors 'none'")
 	h.Set("Content-Disposition", `inline; filename="`+id+`.html"`)
-	_, _ = w.Write(page.Bytes()) // the connection is gone: nobody to tell
+	send(w, http.StatusOK, page.Bytes())
 	return nil
 }
 

@@ -6,14 +6,18 @@
 package web
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -62,6 +66,8 @@ type Server struct {
 	notes   sync.Mutex // held while notes are written, for file systems without locks
 	limits  limits
 	streams chan struct{} // one place for each event stream
+	// predicting has a place for each prediction that is made at once.
+	predicting chan struct{}
 	// ctx ends with Close, wait is done when what it ended is over.
 	ctx  context.Context
 	end  context.CancelFunc
@@ -92,7 +98,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, root: root, guard: g, panel: newPanel(files), mux: http.NewServeMux(),
 		front:  report.Front{Script: files["report.js"], Style: files["report.css"]},
-		limits: usual, streams: make(chan struct{}, usual.streams),
+		limits: usual, streams: make(chan struct{}, usual.streams), predicting: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	if !cfg.ReadOnly {
 		s.sweep()
@@ -212,6 +218,12 @@ func (s *Server) handler(rt *route) http.Handler {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
 		}
 		w.Header().Set("Cache-Control", "no-store")
+		if !rt.stream {
+			w.Header().Set("Vary", "Accept-Encoding")
+			if acceptsGzip(r) && !near(r) {
+				w = zipping{w}
+			}
+		}
 		if err := rt.serve(w, r); err != nil {
 			problemOf(err).write(w)
 		}
@@ -293,9 +305,32 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 
 func writeBytes(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // the connection is gone: nobody to tell
+	send(w, status, append(b, '\n'))
 }
+
+// send writes a whole answer, compressed where that is worth it.
+func send(w http.ResponseWriter, status int, b []byte) {
+	if _, ok := w.(zipping); ok && len(b) >= zipFrom {
+		b = zipped(b, gzip.BestSpeed)
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // the connection is gone: nobody to tell
+}
+
+// zipFrom is the length from which on an answer is compressed, in bytes.
+const zipFrom = 4 << 10
+
+// zipping writes answers to a client that takes them compressed.
+type zipping struct{ http.ResponseWriter }
+
+// Unwrap returns the writer of the connection, as http.ResponseController asks for it.
+func (z zipping) Unwrap() http.ResponseWriter { return z.ResponseWriter }
+
+// near says whether a client is on this machine: bytes cost nothing on the way there,
+// and the time of the processors is for the load.
+func near(r *http.Request) bool { return Loopback(r.RemoteAddr) }
 
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 1 << 20
@@ -312,7 +347,7 @@ func readJSON(r *http.Request, v any) error {
 		p.Fix = "JSON as /api/openapi.json describes it"
 		return p
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return wrong("", "read the body: more than one JSON value")
 	}
 	return nil

@@ -84,6 +84,7 @@ export const server: Record<string, string> = {
   'there is no workload {} in the library': '负载库中没有 {1}',
   'this panel only shows runs': '此面板只用于查看运行',
   'this server is not called {}': '此服务的名称不是 {1}',
+  'too many predictions are being made': '正在进行的预测过多',
   'try again': '请重试',
   'wait for its end': '请等待其结束',
   'wait for its end, or stop it: two at once would measure each other': '请等待其结束，或停止它：两个同时进行会互相干扰测量',
