@@ -30,6 +30,9 @@ func TestFlagsAgree(t *testing.T) {
 		for _, group := range leaf.AllFlags(false) {
 			for _, f := range group {
 				u := use{command, f.PlaceHolder, f.Help, f.IsBool()}
+				if s := flagHelp(f); strings.Count(s, "(default") > 1 {
+					t.Errorf("%s --%s says its default twice: %s", command, f.Name, s)
+				}
 				if slices.Contains(own[f.Name], command) {
 					continue
 				}

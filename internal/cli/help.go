@@ -132,7 +132,8 @@ func flagHelp(f *kong.Flag) string {
 	if f.Name == "help" {
 		return "This help."
 	}
-	if f.HasDefault && f.Default != "" && !f.IsBool() {
+	// Some texts say it themselves, as they stand where the default is made elsewhere too.
+	if f.HasDefault && f.Default != "" && !f.IsBool() && !strings.Contains(s, "(default") {
 		s = strings.TrimSuffix(s, ".") + fmt.Sprintf(" (default %s).", f.Default)
 	}
 	return s
