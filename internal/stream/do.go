@@ -591,6 +591,9 @@ func (x *Exchange) settle() {
 	}
 	x.SentBytes = a.wrote.Load()
 	if x.Headers == unset {
+		if sent := a.sentAt.Load(); sent != unset && x.End != unset {
+			x.Sent = min(sent, x.End) // what is not answered was sent all the same
+		}
 		return // net/http's goroutine may still be reading
 	}
 	x.Reads, x.ReadLagSum, x.ReadLagMax = a.kernelReads, a.lagSum, a.lagMax

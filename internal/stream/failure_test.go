@@ -125,6 +125,9 @@ func TestFailures(t *testing.T) {
 				if got := ms(s.x.End - s.x.Start); got != tt.end {
 					t.Errorf("end at %v ms, want %v", got, tt.end)
 				}
+				if s.x.Sent < s.x.Start || s.x.Sent > s.x.End {
+					t.Errorf("sent at %d, which is not between %d and %d: the server had all of it", s.x.Sent, s.x.Start, s.x.End)
+				}
 				synctest.Wait()
 				if n := c.OpenConnections(); n != 0 {
 					t.Errorf("%d connections still open", n)
