@@ -49,7 +49,7 @@ type answers struct {
 	mu    sync.Mutex // guards what follows
 	known map[uint64]told
 	order []uint64 // of known, the oldest first
-	size  int      // extents
+	size  int      // what they take, in extents
 }
 
 // told is a text that a sequence has: a prompt and its answer, up to a whole
@@ -59,8 +59,15 @@ type told struct {
 	full    int
 }
 
-// maxTold bounds the extents that are remembered: 64 MiB of them.
-const maxTold = 4 << 20
+// maxTold bounds what is remembered, in extents, of which 4 Mi take 64 MiB: those of
+// the texts, and what finding a text takes beside them (its place in the map and in the
+// order, its length), which for short prompts is most of it.
+const (
+	maxTold      = 4 << 20
+	toldOverhead = 8
+)
+
+func (t *told) size() int { return len(t.content) + toldOverhead }
 
 func (a *answers) put(chain uint64, t told) {
 	a.mu.Lock()
@@ -73,9 +80,10 @@ func (a *answers) put(chain uint64, t told) {
 	}
 	a.known[chain] = t
 	a.order = append(a.order, chain)
-	a.size += len(t.content)
+	a.size += t.size()
 	for a.size > maxTold && len(a.order) > 1 {
-		a.size -= len(a.known[a.order[0]].content)
+		oldest := a.known[a.order[0]]
+		a.size -= oldest.size()
 		delete(a.known, a.order[0])
 		a.order = a.order[1:]
 	}

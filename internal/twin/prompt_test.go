@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -158,7 +159,7 @@ func TestSourcesOfPromptsOnlyGrow(t *testing.T) {
 // What is remembered of answers is bounded.
 func TestAnswersAreForgotten(t *testing.T) {
 	var a answers
-	content := make([]Extent, maxTold/10)
+	content := make([]Extent, maxTold/10-toldOverhead)
 	for i := range uint64(50) {
 		a.put(i, told{content, 1})
 	}
@@ -167,6 +168,31 @@ func TestAnswersAreForgotten(t *testing.T) {
 	}
 	if _, ok := a.known[49]; !ok {
 		t.Error("the latest was forgotten")
+	}
+}
+
+// Of short prompts, too, no more is remembered than the bound says, whatever it takes to
+// find them.
+func TestShortAnswersAreForgotten(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector takes memory")
+	}
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := live()
+	var a answers
+	for i := range uint64(2_000_000) {
+		a.put(i, told{[]Extent{{ID: i, Tokens: 16}}, 1})
+	}
+	if took := int64(live() - before); took > 16*maxTold {
+		t.Errorf("%d answers take %d bytes, more than %d", len(a.known), took, 16*maxTold)
+	}
+	if len(a.known) < maxTold/20 {
+		t.Errorf("only %d answers are remembered", len(a.known))
 	}
 }
 
