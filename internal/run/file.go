@@ -37,8 +37,12 @@ func writeFile(name string, b []byte) (err error) {
 	return commit(f, name)
 }
 
+// maxWhole bounds what is read whole of a run's files, in bytes: many times what the
+// longest run has.
+const maxWhole = 256 << 20
+
 // readFile reads a file of a run. Anything but a file is refused: a named pipe
-// would be waited for without end.
+// would be waited for without end, and a damaged file may claim to be of any size.
 func readFile(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
 	if err != nil {
@@ -46,6 +50,9 @@ func readFile(name string) ([]byte, error) {
 	}
 	if !fi.Mode().IsRegular() {
 		return nil, fmt.Errorf("read %s: not a regular file", name)
+	}
+	if fi.Size() > maxWhole {
+		return nil, fmt.Errorf("read %s: it has %d MiB, more than %d", name, fi.Size()>>20, maxWhole>>20)
 	}
 	return os.ReadFile(name)
 }
