@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -147,10 +148,11 @@ func (c *workloadsShowCmd) Run(a *app) error {
 		for _, l := range report.Wrap(files[0].About, report.Width-1) {
 			fmt.Fprintln(w, l)
 		}
-		data, err := workload.Source(c.Names[0])
-		if err == nil {
-			fmt.Fprintf(w, "\n%s", indent(data))
+		data, err := c.source(a)
+		if err != nil {
+			return usagef("workloads show: %w", err)
 		}
+		fmt.Fprintf(w, "\n%s", indent(data))
 	}
 	row := func(what string, of func(*workload.Shape) string) {
 		line := fmt.Sprintf("%-26s", what)
@@ -192,20 +194,55 @@ func (c *workloadsShowCmd) Run(a *app) error {
 		}
 	}
 	if len(files) == 1 && len(files[0].Vary) > 0 {
-		fmt.Fprintf(w, "The shape is that of the file; %d rungs vary it.\n", len(files[0].Vary))
+		fmt.Fprintf(w, "The shape is that of the file; %d rungs vary it:\n", len(files[0].Vary))
+		for i, rung := range files[0].Rungs() {
+			var set []string
+			for _, s := range rung {
+				set = append(set, s.Path+"="+s.Value)
+			}
+			for j, l := range report.Wrap(strings.Join(set, ", "), report.Width-6) {
+				at := "    "
+				if j == 0 {
+					at = fmt.Sprintf("%3d ", i+1)
+				}
+				fmt.Fprintln(w, at+report.Printable(l))
+			}
+		}
 	}
 	return nil
+}
+
+// source returns the text of the one workload that is shown, none of one that came
+// from standard input, which was read to its end.
+func (c *workloadsShowCmd) source(a *app) ([]byte, error) {
+	switch {
+	case c.Names[0] == "-":
+		return nil, nil
+	case workload.IsFile(c.Names[0]):
+		return a.env.readFile(c.Names[0])
+	}
+	data, err := workload.Source(c.Names[0])
+	if err != nil {
+		return nil, err
+	}
+	// The long sentence of a file of the library is one line, and was shown already.
+	var out []byte
+	for line := range bytes.Lines(data) {
+		if !bytes.HasPrefix(line, []byte("about:")) {
+			out = append(out, line...)
+		}
+	}
+	return out, nil
 }
 
 // indent sets a text off.
 func indent(data []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(data)) {
-		// A long sentence was shown above already.
-		if strings.HasPrefix(line, "about:") {
-			continue
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			line = "  " + report.Printable(line)
 		}
-		b.WriteString("  " + line)
+		b.WriteString(line + "\n")
 	}
 	return b.String()
 }
