@@ -111,7 +111,7 @@ func newCalibration(ctx context.Context, s *scenario.Scenario, users *crowd, acc
 		own[name] = milli
 		c.info.BytesPerToken[name] = float64(milli) / 1000
 		if ask.absent {
-			c.info.TemplateTokens += max(0, over) / float64(len(samples))
+			c.info.TemplateTokens += max(0, over-content.NumberTokens(name, milli)) / float64(len(samples))
 		}
 	}
 	if templated > 0 {

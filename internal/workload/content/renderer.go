@@ -123,6 +123,16 @@ func (r *Renderer) exact(dst []byte, g Generator, lang Lang, milli int, p *messa
 	}
 }
 
+// NumberTokens is what the number at the beginning of each text of generator name
+// counts beyond what its bytes would at milli thousandths of a byte a token. Fit takes
+// it for a part of what the template adds, which it is not: it is in every asked length.
+func NumberTokens(name string, milli int) float64 {
+	if name == "" || name == WordsName || milli <= 0 {
+		return 0
+	}
+	return max(0, saltTokens-saltBytes*1000/float64(milli))
+}
+
 // Sample is what a server counted for one request.
 type Sample struct {
 	// Bytes is the length of the sent text, Tokens the prompt tokens that the
