@@ -642,11 +642,16 @@ func same(a, b *stats.Dist) bool {
 }
 
 func (t *text) rateDriven() bool {
-	if t.s.SLO != nil {
-		for _, l := range t.s.SLO.Limits {
-			if l.FromSchedule {
-				return true
-			}
+	counted := func(s *stats.SLO) bool {
+		return s != nil && slices.ContainsFunc(s.Limits, func(l stats.Limit) bool { return l.FromSchedule })
+	}
+	if counted(t.s.SLO) {
+		return true
+	}
+	// Users stood beside workloads with a rate.
+	for _, w := range t.s.Workloads {
+		if counted(w.SLO) {
+			return true
 		}
 	}
 	for i := range t.s.Steps {
@@ -796,7 +801,8 @@ func (t *text) limits(limits []stats.Limit) {
 		search = search || l.WithRetrieval
 	}
 	if infinite {
-		t.b.WriteString("    - beyond every limit: failed and incomplete requests count as infinite\n")
+		t.b.WriteString("    - beyond every limit: failed and incomplete requests count as infinite, and\n" +
+			"    so do cancelled ones that had waited for longer than the limit\n")
 	}
 	if unmeasured(limits) > 0 {
 		t.b.WriteString("    not measured: the window has no such request, or its answers have no such\n" +

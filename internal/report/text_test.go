@@ -309,3 +309,19 @@ func TestColour(t *testing.T) {
 		t.Errorf("colour changed the text (-plain +painted):\n%s", d)
 	}
 }
+
+// Users beside workloads with a rate wait from the schedule too, as their limits count.
+func TestUsersBesideARateWaitFromTheSchedule(t *testing.T) {
+	in, rs := closed(64)
+	s := stats.Summarize(in, slices.Values(rs))
+	for _, from := range []bool{false, true} {
+		s.Workloads["synthetic"].SLO = &stats.SLO{Own: true, Limits: []stats.Limit{{Metric: "ttft", Stat: "p95", Limit: 500, FromSchedule: from}}}
+		var b bytes.Buffer
+		if err := Text(&b, &Run{Summary: s}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "\n  ttft_from_schedule  "); got != from {
+			t.Errorf("counted from the schedule: %v, shown: %v\n%s", from, got, b.String())
+		}
+	}
+}

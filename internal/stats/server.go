@@ -40,7 +40,8 @@ const (
 	// times.
 	maxBelowMS = 1
 	// maxCutShare is the share of requests without an end of their own above which
-	// the means of whole responses are of different requests.
+	// the means of whole responses are of different requests, and that of requests
+	// given up before their first token above which the means of ttft are.
 	maxCutShare = 0.01
 )
 
@@ -53,6 +54,9 @@ type own struct {
 	prompt, output         total
 	mostPrompt, mostOutput int64
 	ok, cut                int64
+	// unseen are the requests that ended here before a first token was seen, though the
+	// server may have made and counted one.
+	unseen int64
 	// uncounted are ok requests without a count, open others whose tokens have no
 	// known bound.
 	uncountedPrompt, uncountedOutput bool
@@ -60,8 +64,12 @@ type own struct {
 }
 
 func (o *own) add(r *record.Request, events int) {
-	if v, ok := TTFT(r); ok {
+	v, first := TTFT(r)
+	switch {
+	case first:
 		o.ttft.add(v)
+	case r.Streamed && r.Sent != record.Unset && r.HTTPStatus < 400:
+		o.unseen++
 	}
 	if v, ok := E2E(r); ok {
 		o.e2e.add(v)
@@ -214,7 +222,7 @@ func (c *Collector) serverChecks(s *Summary, check checkFunc) {
 			mine   total
 			fair   bool
 		}{
-			{"ttft", in.TTFT, o.ttft, true},
+			{"ttft", in.TTFT, o.ttft, float64(o.unseen) <= maxCutShare*float64(o.ttft.n)},
 			{"e2e", in.E2E, o.e2e, float64(o.cut) <= maxCutShare*float64(o.ok)},
 		} {
 			if t.server == nil || t.server.Count <= 0 || t.mine.n == 0 || !t.fair {

@@ -443,6 +443,23 @@ func TestServerChecks(t *testing.T) {
 		si.E2E.Sum = 200 * 0.2
 		return rs
 	}, "", map[string]float64{"engine_latency": -1})
+	givenUp := func(n int, unsent bool, status uint16) func(*Input, *ServerInput, []*record.Request) []*record.Request {
+		return func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
+			for _, r := range rs[:n] {
+				r.Status, r.FirstToken, r.HTTPStatus = record.Cancelled, record.Unset, status
+				if unsent {
+					r.Sent = record.Unset
+				}
+			}
+			// The engine made their first tokens, late, and nobody read them.
+			si.TTFT.Sum = 200 * 0.2
+			return rs
+		}
+	}
+	f("first tokens of requests that nobody waited for", givenUp(3, false, 200), "", nil)
+	f("but for too few of them", givenUp(1, false, 200), "engine_latency", nil)
+	f("nor where the engine had none of them", givenUp(3, true, 0), "engine_latency", nil)
+	f("nor where it refused them", givenUp(3, false, 429), "engine_latency", nil)
 	f("a cache that was not meant", func(_ *Input, si *ServerInput, rs []*record.Request) []*record.Request {
 		si.PrefixHitRatio = known(0.06)
 		return rs
