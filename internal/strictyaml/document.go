@@ -187,7 +187,10 @@ func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) 
 	if err := guarded(file, func() { tokens = lexer.Tokenize(text) }); err != nil {
 		return nil, nil, err
 	}
-	tokens = mend(text, tokens)
+	tokens, err = mend(file, text, tokens)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := checkTokens(file, tokens); err != nil {
 		return nil, nil, err
 	}
@@ -209,8 +212,15 @@ func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) 
 			message = strings.ToValidUTF8(message[:200], "") + "…"
 		}
 		e.Problem += ": " + message
-		if strings.HasSuffix(message, "must be specified") {
+		switch {
+		case strings.HasSuffix(message, "must be specified"):
 			e.Problem += "; close it, or put a value with [ ] { } or , in it in quotes"
+		case strings.HasSuffix(message, "is a reserved character"), strings.HasPrefix(message, "unexpected directive"), strings.HasPrefix(message, "invalid header option"):
+			e.Problem += "; put a text that begins with it in quotes"
+		case strings.HasPrefix(message, "found invalid tag"):
+			e.Problem += "; put a text that begins with ! in quotes"
+		case strings.HasPrefix(message, "mapping value is not allowed"):
+			e.Problem += "; put a text with a colon and a blank in it in quotes"
 		}
 		if tk := detail.GetToken(); tk != nil && tk.Position != nil {
 			e.Line, e.Col = max(1, tk.Position.Line), max(1, tk.Position.Column)
@@ -348,7 +358,7 @@ func (c *converter) convert(n ast.Node, depth int) (*node, *Error) {
 		name := nodeText(n.Value)
 		target, ok := c.anchors[name]
 		if !ok {
-			return nil, c.errorAt(n, fmt.Sprintf("alias *%s has no anchor &%s above it", short(name), short(name)))
+			return nil, c.errorAt(n, fmt.Sprintf("alias *%s has no anchor &%s above it; put a text that begins with * in quotes", short(name), short(name)))
 		}
 		if slices.Contains(c.open, name) {
 			return nil, c.errorAt(n, fmt.Sprintf("alias *%s contains itself", short(name)))

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
@@ -9,7 +10,9 @@ import (
 // mend puts plain values together that the lexer parted at a colon: within braces it
 // takes each colon for the one behind a key, also that of http://h:1 in a list, where a
 // key ends with a colon and a blank. Text is what was read. Tokens are changed in place.
-func mend(text string, tokens token.Tokens) token.Tokens {
+// What YAML takes for text and the lexer for something else, such as the alias *b in
+// [a:*b], is refused: nobody can tell what was meant.
+func mend(file, text string, tokens token.Tokens) (token.Tokens, *Error) {
 	var open []token.Type
 	lines := strings.Split(text, "\n")
 	after := func(tk *token.Token) byte {
@@ -34,7 +37,14 @@ func mend(text string, tokens token.Tokens) token.Tokens {
 		case token.SequenceEndType, token.MappingEndType:
 			open = open[:max(0, len(open)-1)]
 		case token.MappingValueType:
-			if len(open) == 0 || open[len(open)-1] != token.SequenceStartType || len(out) == 0 || i+1 == len(tokens) || !plain(out[len(out)-1]) || !plain(tokens[i+1]) {
+			if len(open) == 0 || len(out) == 0 || i+1 == len(tokens) || !plain(out[len(out)-1]) {
+				break
+			}
+			if next := tokens[i+1]; marks(next) && next.Position.Line == tk.Position.Line && next.Position.Column == tk.Position.Column+1 {
+				p := out[len(out)-1].Position
+				return nil, &Error{Position: Position{File: file, Line: p.Line, Col: p.Column}, Problem: fmt.Sprintf(
+					"%s… may be a text or a key with its value: put the text in quotes, or a blank behind the colon of the key", short(out[len(out)-1].Value+":"+string(after(tk))))}
+			} else if !plain(next) || open[len(open)-1] != token.SequenceStartType {
 				break
 			}
 			if c := after(tk); c == 0 || strings.IndexByte(" \t,[]{}", c) >= 0 {
@@ -54,7 +64,7 @@ func mend(text string, tokens token.Tokens) token.Tokens {
 			tk.Prev, out[i-1].Next = out[i-1], tk
 		}
 	}
-	return out
+	return out, nil
 }
 
 // plain says whether a token is a value without quotes.
@@ -62,6 +72,15 @@ func plain(tk *token.Token) bool {
 	switch tk.Type {
 	case token.StringType, token.IntegerType, token.FloatType, token.BoolType, token.NullType, token.InfinityType, token.NanType,
 		token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType:
+		return true
+	}
+	return false
+}
+
+// marks says whether a token is one that only begins what is no text.
+func marks(tk *token.Token) bool {
+	switch tk.Type {
+	case token.AliasType, token.AnchorType, token.TagType, token.LiteralType, token.FoldedType, token.DirectiveType, token.InvalidType:
 		return true
 	}
 	return false

@@ -60,6 +60,7 @@ func TestFlowForms(t *testing.T) {
 	f("{a: [{b: c}, d]}", m{"a": l{m{"b": "c"}, "d"}})
 	f(`a: {"b": 1, 'c d': 2, "e":3}`, m{"a": m{"b": "1", "c d": "2", "e": "3"}})
 	f("a: &x {b: [c:d]}\ne: {f: *x}", m{"a": m{"b": l{"c:d"}}, "e": m{"f": m{"b": l{"c:d"}}}})
+	f(`{a: [x:"y", x:'z'], b:"c"}`, m{"a": l{m{"x": "y"}, m{"x": "z"}}, "b": "c"})
 	f("{}", m{})
 	f("{a: [], b: {}}", m{"a": l{}, "b": m{}})
 }
@@ -76,6 +77,16 @@ func TestFlowErrors(t *testing.T) {
 	f("a: [http://[::1]:80/x]", "put a value with [ ] { } or , in it in quotes")
 	f("a: {b: [c:d}", "f.yaml:1:")
 	f("a: {b: *x}", "alias *x has no anchor &x above it")
+	f("a: [*.go]", "alias *.go has no anchor &.go above it; put a text that begins with * in quotes")
+	// What is text to YAML and an alias, an anchor or a block to the lexer.
+	for _, c := range []string{"*", "&", "|", ">", "@", "`", "%"} {
+		f("{a: [x:"+c+"y]}", "f.yaml:1:6: x:"+c+"… may be a text or a key with its value: put the text in quotes, or a blank behind the colon of the key")
+		f("{a: {x:"+c+"y}}", "f.yaml:1:6: x:"+c+"…")
+	}
+	f("{b: &y 1,\na: [x:*y]}", "f.yaml:2:5: x:*…")
+	f("{a: [x:!y]}", "found invalid tag character '}'; put a text that begins with ! in quotes")
+	f("a: @b", "put a text that begins with it in quotes")
+	f("a: b: c", "put a text with a colon and a blank in it in quotes")
 	f("a: {b: !!str 1}", "tags (!) are not supported")
 	f("a: {<<: *x}", "merge keys")
 	f("\xff\xfea\x00", "f.yaml:1:1: it is UTF-16: save it as UTF-8")

@@ -37,7 +37,7 @@ var rooms = []struct {
 	{"probe", nil},
 	{"scenario", []string{"dist.go", "hardware.go", "read.go", "replay.go", "secret.go", "shape.go", "share.go", "validate.go"}},
 	{"stats", []string{"level.go"}},
-	{"strictyaml", []string{"decode.go", "document.go", "set.go"}},
+	{"strictyaml", []string{"decode.go", "document.go", "flow.go", "set.go"}},
 	{"telemetry", []string{"discover.go", "host.go", "json.go", "page.go", "plan.go", "prometheus.go", "reader.go", "scrape.go", "scrape_fetch.go"}},
 	{"web", nil},
 	{"workload", []string{"dist.go", "machine.go", "read.go", "shape.go"}},

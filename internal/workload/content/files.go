@@ -35,6 +35,9 @@ const (
 	fewestBytes = 64
 )
 
+// kindsOfText are the ends of the names of documents that are text.
+var kindsOfText = []string{".txt", ".text", ".md", ".markdown", ".csv", ".json", ".jsonl"}
+
 // Files are the user's documents, under one folder: the scenario's own. No path
 // leads out of it, by .. or by a link. It may be used from many goroutines.
 type Files struct {
@@ -106,13 +109,11 @@ func (f *Files) read(pattern string) (*fileSet, error) {
 	files := make([][]byte, len(names))
 	total, pdfs, inPDFs := 0, 0, 0
 	for i, name := range names {
-		b, err := f.one(name)
+		b, err := f.one(name, MaxFilesBytes-total)
 		if err != nil {
 			return nil, err
 		}
-		if files[i], total = b, total+len(b); total > MaxFilesBytes {
-			return nil, fmt.Errorf("more than %d MiB in all", MaxFilesBytes>>20)
-		}
+		files[i], total = b, total+len(b)
 		if isPDF(name) {
 			pdfs++
 			inPDFs += len(b)
@@ -154,9 +155,9 @@ func (f *Files) read(pattern string) (*fileSet, error) {
 	return set, nil
 }
 
-// one reads one regular file. It is looked at before it is opened: to open a
-// pipe or a device may block or act.
-func (f *Files) one(name string) ([]byte, error) {
+// one reads one regular file of at most room bytes. It is looked at before it is
+// opened: to open a pipe or a device may block or act, and what is refused is not read.
+func (f *Files) one(name string, room int) ([]byte, error) {
 	info, err := f.root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -167,17 +168,22 @@ func (f *Files) one(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a folder; name its files, such as %s/*.md", name, name)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file (%s)", name, info.Mode().Type())
+	case !isPDF(name) && !slices.Contains(kindsOfText, strings.ToLower(path.Ext(name))):
+		return nil, fmt.Errorf("%s: unknown kind %q, want %s or .pdf", name, path.Ext(name), strings.Join(kindsOfText, ", "))
 	case info.Size() > MaxFileBytes:
 		return nil, fmt.Errorf("%s has %d bytes, more than %d MiB", name, info.Size(), MaxFileBytes>>20)
+	case info.Size() > int64(room):
+		return nil, fmt.Errorf("more than %d MiB in all, with %s", MaxFilesBytes>>20, name)
 	}
 	file, err := f.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, MaxFileBytes+1))
-	if err == nil && len(b) > MaxFileBytes {
-		err = fmt.Errorf("%s has more than %d MiB", name, MaxFileBytes>>20)
+	most := min(MaxFileBytes, room)
+	b, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("%s has grown beyond %d bytes while it was read", name, most)
 	}
 	return b, err
 }
@@ -195,16 +201,13 @@ func documents(name string, b []byte) ([]text, error) {
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		return nil, errors.New("not UTF-8 text; convert it first (such as with iconv)")
 	}
-	switch ext := strings.ToLower(path.Ext(name)); ext {
-	case ".txt", ".md", ".markdown", ".text":
-		return []text{{body: b}}, nil
+	switch strings.ToLower(path.Ext(name)) {
 	case ".csv":
 		return table(b)
 	case ".json", ".jsonl":
 		return jsonTexts(b)
-	default:
-		return nil, fmt.Errorf("unknown kind %q, want .txt, .md, .csv, .json, .jsonl or .pdf", ext)
 	}
+	return []text{{body: b}}, nil
 }
 
 func isPDF(name string) bool { return strings.EqualFold(path.Ext(name), ".pdf") }

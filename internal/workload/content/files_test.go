@@ -90,7 +90,18 @@ func TestFiles(t *testing.T) {
 		t.Errorf("no header in %q", text)
 	}
 
+	for name, size := range map[string]int64{"large.txt": 1 << 33, "large.exe": 1 << 33} {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, size); err != nil {
+			t.Skip(err) // a file system without holes
+		}
+	}
 	bad := map[string]string{
+		"large.txt":     "large.txt has 8589934592 bytes, more than 64 MiB",
+		"large.exe":     `large.exe: unknown kind ".exe", want .txt`,
 		"":              "no path",
 		"none.txt":      "there is no none.txt in the workload file's folder",
 		"*.xyz":         "no file matches",
@@ -119,6 +130,9 @@ func TestFiles(t *testing.T) {
 		if err := r.Check("file:" + name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
+	}
+	if _, err := f.one("short.txt", 8); err == nil || err.Error() != "more than 256 MiB in all, with short.txt" {
+		t.Errorf("a file without room: %v", err)
 	}
 	if _, err := OpenFiles(filepath.Join(dir, "none")); err == nil {
 		t.Error("a folder that is not there")

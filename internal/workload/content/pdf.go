@@ -47,6 +47,7 @@ type pdfReader struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	patience time.Duration
+	page     int // that is read, from 1; 0 before the first
 }
 
 // newPDFReader starts PDFium, compiled or interpreted. A document that takes longer
@@ -109,6 +110,7 @@ func (r *pdfReader) Close() error {
 func (r *pdfReader) text(b []byte) ([]byte, error) {
 	timer := time.AfterFunc(r.patience, func() { r.cancel(errPDFSlow) })
 	defer timer.Stop()
+	r.page = 0
 	text, err := r.pages(b)
 	switch {
 	case err == nil:
@@ -119,6 +121,9 @@ func (r *pdfReader) text(b []byte) ([]byte, error) {
 		err = errors.New("it needs a password")
 	case strings.Contains(err.Error(), "wasm error"):
 		err = fmt.Errorf("it is broken or needs more than %d MiB of memory", pdfMemory>>4)
+	}
+	if r.page > 0 {
+		err = fmt.Errorf("page %d: %w", r.page, err)
 	}
 	return nil, fmt.Errorf("PDF: %w; convert it to text first (pdftotext)", err)
 }
@@ -144,9 +149,10 @@ func (r *pdfReader) pages(b []byte) ([]byte, error) {
 	}
 	var out []byte
 	for i := range count.PageCount {
+		r.page = i + 1
 		text, err := page(in, doc.Document, i)
 		if err != nil {
-			return nil, fmt.Errorf("page %d: %w", i+1, err)
+			return nil, err
 		}
 		if text != "" {
 			out = append(append(out, text...), "\n\n"...)
@@ -155,6 +161,7 @@ func (r *pdfReader) pages(b []byte) ([]byte, error) {
 			return nil, fmt.Errorf("more than %d MiB of text", MaxFileBytes>>20)
 		}
 	}
+	r.page = 0 // what follows is of all
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no text on its pages (%d); pictures of text are not read", count.PageCount)
 	}

@@ -248,12 +248,12 @@ func TestPDFRefused(t *testing.T) {
 		"head only":    {"%PDF-1.7\n", "PDF: "},
 		"other":        {strings.Repeat("This is a text. ", 100), "PDF: "},
 		"cut in two":   {good[:len(good)/2], "PDF: "},
-		"picture":      {string(pdfObjects(t, false, onePage("", "0 0 100 100 re f"))), "no text on its pages (1)"},
+		"picture":      {string(pdfObjects(t, false, onePage("", "0 0 100 100 re f"))), "PDF: no text on its pages (1)"},
 		"password":     {strings.Replace(good, "/Root 1 0 R", "/Root 1 0 R/ID[<00><00>]/Encrypt<</Filter/Standard/V 2/R 3/Length 128/P -4/O("+strings.Repeat("o", 32)+")/U("+strings.Repeat("u", 32)+")>>", 1), "it needs a password"},
 		"pages":        {string(pdfObjects(t, false, []string{"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R 2 0 R]/Count 100000>>"})), "PDF: "},
-		"spaces":       {string(pdfObjects(t, false, append(onePage("", "")[:3], stream("/Filter[/FlateDecode/FlateDecode]", inner)))), "broken or needs more than 256 MiB of memory"},
+		"spaces":       {string(pdfObjects(t, false, append(onePage("", "")[:3], stream("/Filter[/FlateDecode/FlateDecode]", inner)))), "PDF: page 1: it is broken or needs more than 256 MiB of memory"},
 		"own form":     {string(pdfObjects(t, false, onePage("/XObject<</X 5 0 R>>", "/X Do", stream("/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 5 0 R>>>>", []byte("/X Do"))))), "no text on its pages (1)"},
-		"many forms":   {string(formOfForms(t, 20)), "not read within 1s"},
+		"many forms":   {string(formOfForms(t, 20)), "PDF: page 1: not read within 1s"},
 		"no such font": {string(pdfObjects(t, false, onePage("/Font<</F 9 0 R>>", "BT /F 9 Tf () Tj ET"))), "no text on its pages (1)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ export const words: Record<string, string> = {
   'tp {} does not divide the {} attention heads of {}; use one of {}': 'tp {1} 不能整除 {3} 的 {2} 个注意力头；请用以下之一：{4}',
   'unknown field: want one of {}': '未知字段：须为以下之一：{1}',
   'not YAML: {}': 'YAML 有误：{1}', 'not YAML: {}; close it, or put a value with [ ] { } or , in it in quotes': 'YAML 有误：{1}；请闭合，或将含 [ ] { } 或 , 的值放进引号',
+  'not YAML: {}; put a text that begins with it in quotes': 'YAML 有误：{1}；以它开头的文本请放进引号', 'not YAML: {}; put a text that begins with ! in quotes': 'YAML 有误：{1}；以 ! 开头的文本请放进引号',
+  'not YAML: {}; put a text with a colon and a blank in it in quotes': 'YAML 有误：{1}；含冒号加空格的文本请放进引号',
   'the server does not answer': '服务器没有响应', 'is plimsoll still running?': 'plimsoll 是否仍在运行？', 'the answer is not JSON': '响应不是 JSON',
   rung: '档位', users: '用户', streams: '流', requests: '请求', tokens: 'token', times: '倍', points: '百分点', events: '事件', upload: '上传', connect: '连接', connections: '连接数', failures: '失败',
   bandwidth: '带宽', knee: '拐点', bend: '弯折', base: '基础', flat: '平段', slope: '斜率', stall: '停顿', cache: '缓存', capacity: '容量', sequences: '序列', spread: '差异', mixed: '混合', step: '单步', way: '途中', prompt: '提示',
