@@ -104,7 +104,7 @@ export default function Runs({ query }: PageProps) {
                         <td class="num rn-c1"><Num f={figure(r.output_per_s, 'tokens', true)} /></td>
                         <td class="num rn-c3"><Num f={figure(r.goodput_rps, 'requests', true)} /></td>
                         <td class={'rn-c2 rn-word' + (r.slo_met === false ? ' is-fail' : '')}>{r.slo_met === null ? '–' : t(r.slo_met ? 'met' : 'missed')}</td>
-                        <td class="rn-c3"><Time at={r.started} />{r.duration_s !== null && <div class="rn-note num">{elapsed(r.duration_s * 1000)}</div>}</td>
+                        <td class="rn-c3"><Time at={r.started} />{r.duration_s !== null && <div class="rn-note">{elapsed(r.duration_s * 1000)}</div>}</td>
                         <td class="rn-c1 right">
                           {readonly ? null : r.live
                             ? <button type="button" class="button small" disabled={stopping.has(r.id)} onClick={() => stop(r.id)}>{t(stopping.has(r.id) ? 'stopping' : 'stop')}</button>

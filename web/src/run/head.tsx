@@ -10,7 +10,7 @@ import { Num } from '../ui'
 import type { Board } from './board'
 import { sparkLength } from './board'
 import { bandKey, indices, summary } from './frame'
-import { missed, standing } from './missed'
+import { held, missed, standing } from './missed'
 import { known, t } from './words'
 
 type N = number | null
@@ -48,7 +48,7 @@ function headFigures(board: Board): HeadFigure[] {
   const failShare = live ? null : f && f.requests.scheduled ? (f.requests.error + f.requests.incomplete) / f.requests.scheduled : null
   const limits = standing(board.doc, live ? (h ?? null) : null, f)
   const made = (key: string, label: string, fig: Figure, c: N[], over: string[] = [], fail = over.length > 0): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
-  const p95 = (k: 'ttft' | 'tpot') => (live ? (h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
+  const p95 = (k: 'ttft' | 'tpot') => (live ? (held(limits, k) ?? h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
     made('inflight', t('hInFlight'), live ? count(h?.in_flight) : count((board.selection ? null : meanInFlight(board.doc)) ?? meanOf('client.requests_in_flight')), inFlight),
     made('goodput', t('hGoodput'), figure(live ? h?.goodput_rps : f?.goodput_rps, 'requests', true), live ? past('goodput_rps') : good(), missed(limits, /^(e2e|ttlt)/, '')),

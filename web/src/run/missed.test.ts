@@ -1,11 +1,17 @@
 import { expect, test } from 'vitest'
 import type { Figures, Judged, Levels, Snapshot } from '../api'
-import { beyond, missed, standing } from './missed'
+import { beyond, held, missed, standing } from './missed'
 
 test.each([[300, '+28\u2009% over x'], [375, '+2.2\u2009% over x'], [383, '+0.026\u2009% over x'], [383.1, ''], [400, ''], [100, '3.8 × x'], [38.31, '10 × x'], [0, '+x over x']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, () => 'x')).toBe(want))
+const limit = (l: Partial<Judged>): Judged => ({ metric: 'ttft', stat: 'p95', limit: 500, value: 400, met: true, ...l })
+test('the number of a live head is the one that its limit is held against', () => {
+  const of = (...l: Partial<Judged>[]) => held(l.map(limit), 'ttft')
+  expect(of({ value: 900, workload: 'docs' }, { value: 700, met: false })).toBe(700)
+  expect(of({ value: 700, stat: 'p99' }, { value: 700, turn: 'later' }, { value: 700, metric: 'tpot' }, { value: 700, with_retrieval: true })).toBeNull()
+  expect(of({ value: null, met: false })).toBeNull() // infinite: no number says it
+})
 test('what is not known is over nothing', () => expect(beyond(null, 10, () => 'x')).toBe(''))
 
-const limit = (l: Partial<Judged>): Judged => ({ metric: 'ttft', stat: 'p95', limit: 500, value: 400, met: true, ...l })
 const levels = (own: boolean, ...limits: Judged[]): Levels => ({ met: null, goodput_rps: null, attainment: null, own, limits })
 const workload = (slo: Levels | null): Figures['workloads'][string] => ({ requests: 1, errors: 0, ttft_p95_ms: null, tpot_p95_ms: null, output_per_s: null, slo })
 

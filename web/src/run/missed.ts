@@ -17,6 +17,15 @@ export function standing(doc: Pick<RunDoc, 'slo'>, live: Snapshot['header'] | nu
   return [...figures.slo, ...own]
 }
 
+/**
+ * What the run's own limit on p95 of a figure is held against, null where it has none or nothing was
+ * measured. While a run goes on that is of the steady requests that ended, and not of all whose
+ * figure is known: the number in the head is this one, so that it and how far it is over agree.
+ */
+export function held(limits: Judged[], figure: string): N {
+  return limits.find((l) => l.metric === figure && l.stat === 'p95' && l.met !== null && !l.workload && !l.turn && !l.with_retrieval)?.value ?? null
+}
+
 /** How far a value is over a limit, in words; empty when it is not. */
 export function beyond(value: N, limit: number, text: (v: number) => string): string {
   if (value === null || !(value > limit)) return ''
