@@ -190,6 +190,16 @@ func openCSV(r *Reader, br *bufio.Reader, _ *sniff) (source, error) {
 	if !hasInput && !hasPrompt {
 		return nil, fmt.Errorf("read trace %s:1: no column for input or prompt among %s; name it with --column input=NAME", r.base(), shown(strings.Join(t.names, ",")))
 	}
+	_, hasOutput := t.at["output"]
+	_, hasTime := t.at["timestamp"]
+	if !hasOutput && !hasPrompt {
+		// Times beside the lengths of prompts are a trace that lost a column; lengths
+		// alone may be all that somebody has.
+		if hasTime && r.opts.Format == "" {
+			return nil, fmt.Errorf("read trace %s:1: no column for output, the lengths of the answers, among %s; name it with --column output=NAME, or say --format csv to have --output-tokens decide", r.base(), shown(strings.Join(t.names, ",")))
+		}
+		r.notice("no column says how long the answers were: --output-tokens decides, or name one with --column output=NAME")
+	}
 	t.row = csvRow
 	return t, nil
 }

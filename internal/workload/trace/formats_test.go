@@ -184,10 +184,13 @@ func TestBadRows(t *testing.T) {
 		{"no JSON", ok + "nonsense\n", 2, "", "no JSON"},
 		{"cut off", ok + `{"timestamp": 1, "input_le`, 2, "", "JSON"},
 		{"seconds and ms", `{"timestamp": 1760000000000, "input_length": 1, "output_length": 2}` + "\n" + `{"timestamp": 1760000001, "input_length": 1, "output_length": 2}`, 2, "timestamp", "one file has one unit"},
+		{"near 0 and Unix ms", ok + `{"timestamp": 1760000000000, "input_length": 1, "output_length": 2}`, 2, "timestamp", "one file has one unit"},
+		{"Unix ms and near 0", `{"timestamp": 1760000000000, "input_length": 1, "output_length": 2}` + "\n" + `{"timestamp": 5, "input_length": 1, "output_length": 2}`, 2, "timestamp", "one file has one unit"},
 		{"date and number", ok + `{"timestamp": "2024-01-01T00:00:00Z", "input_length": 1, "output_length": 2}`, 2, "timestamp", "one file has one unit"},
 		{"unix us as ms", `{"timestamp": 1760000000000000, "input_length": 1, "output_length": 2}`, 1, "timestamp", "--time-unit us"},
 		{"negative delay", ok + `{"session_id": "a", "delay": -1, "input_length": 1, "output_length": 2}`, 2, "delay", "below 0"},
 		{"missing column", "TIMESTAMP,ContextTokens\n1,2\n", 1, "", "no column for output"},
+		{"missing column of a table", "TIMESTAMP,ContextTokens\n1,2\n", 1, "", "--column output=NAME, or say --format csv"},
 		{"number for a date", head + "5,10,2\n", 2, "TIMESTAMP", "not a date"},
 		{"empty cell", head + "2023-11-16 18:15:46,,2\n", 2, "ContextTokens", "is empty"},
 		{"too few cells", head + "2023-11-16 18:15:46,5\n", 2, "", "2 columns, the header has 3"},
@@ -216,7 +219,7 @@ func TestBadRows(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", c.name, msg, c.says)
 		}
 		// Left out, it is counted.
-		if c.name == "missing column" {
+		if strings.HasPrefix(c.name, "missing column") {
 			continue
 		}
 		r, err := NewReader(strings.NewReader(c.text), "t", Options{Format: opts.Format, OnBadRow: Skip})
@@ -972,4 +975,38 @@ func FuzzLengths(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Lengths of prompts alone may be all that somebody has: without times, or where the format
+// is said, a table without lengths of answers is read, and says what decides them.
+func TestNoColumnOfAnswers(t *testing.T) {
+	f := func(text, format string) {
+		t.Helper()
+		r, err := NewReader(strings.NewReader(text), "t", Options{Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Notices(); len(n) != 1 || !strings.Contains(n[0], "--output-tokens decides") {
+			t.Errorf("%q as %q: notices %q", text, format, n)
+		}
+	}
+	f("TIMESTAMP,ContextTokens\n1,2\n", "csv")
+	f("input_length\n5\n", "")
+}
+
+// Numbers that count on past what looks like a Unix time in another unit are no mix.
+func TestCountingPastUnixTimes(t *testing.T) {
+	f := func(unit Unit, times ...string) {
+		t.Helper()
+		text := ""
+		for _, at := range times {
+			text += `{"timestamp": ` + at + `, "input_length": 1, "output_length": 2}` + "\n"
+		}
+		if _, err := loadText(text, Options{Format: "mooncake", TimeUnit: unit}, Selection{}); err != nil {
+			t.Errorf("%s of %v: %v", unit, times, err)
+		}
+	}
+	f(Micro, "0", "999999999", "1000000001", "3999999999", "4000000001")
+	f(Nanoseconds, "0", "1700000000000", "1700000000000000")
+	f(Milli, "999999999", "1000000001")
 }

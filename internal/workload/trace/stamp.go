@@ -154,6 +154,10 @@ func (k timeKind) unit() Unit {
 
 func (k timeKind) epoch() bool { return k >= epochSeconds }
 
+// decades is longer than any trace and shorter than what lies between 0 and the Unix times
+// that kindOf knows, which begin in 2001.
+const decades = int64(20 * 365 * 24 * time.Hour)
+
 // time reads the time of a row into ns. unit is the format's.
 func (r *Reader) time(line int, field, s string, unit Unit) (int64, error) {
 	s = strings.TrimSpace(s)
@@ -196,9 +200,11 @@ func (r *Reader) time(line int, field, s string, unit Unit) (int64, error) {
 	case r.timeKind == noTime:
 		r.timeKind, r.timeLine = k, line
 		r.firstTime = ns
-	case k != r.timeKind && (k == dateTime || r.timeKind == dateTime || k.epoch() && r.timeKind.epoch()):
+	case k != r.timeKind && (k == dateTime || r.timeKind == dateTime || k.epoch() && r.timeKind.epoch() ||
+		k.unit() == unit && ns-r.firstTime > decades || r.timeKind.unit() == unit && r.firstTime-ns > decades):
 		// A file that starts near 0 and counts on past 10^9 is no mix: only two kinds
-		// of Unix times or a date beside a number are.
+		// of Unix times are, a date beside a number, or a Unix time decades from a
+		// number near 0 in the same unit.
 		return Unset, r.bad(line, field, "mixed_units", fmt.Sprintf("%s is %s, line %d has %s: one file has one unit", shown(s), timeKindNames[k], r.timeLine, timeKindNames[r.timeKind]))
 	}
 	if k == relativeTime && strings.Contains(s, ".") && !strings.HasSuffix(s, ".0") {
