@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Figures, Judged, Levels, Snapshot } from '../api'
 import { beyond, held, missed, standing } from './missed'
 
-test.each([[300, '+28\u2009% over x'], [375, '+2.2\u2009% over x'], [383, '+0.026\u2009% over x'], [383.1, ''], [400, ''], [100, '3.8 × x'], [38.31, '10 × x'], [0, '+x over x']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, () => 'x')).toBe(want))
+test.each([[300, '+28\u2009% over x'], [375, '+2.2\u2009% over x'], [383, '+0.026\u2009% over x'], [383.1, ''], [400, ''], [100, '3.8 × x'], [38.31, '10 × x'], [3.831, '100 × x'], [1.6656, '230 × x'], [0, '+x over x']])('over a limit of %d', (limit, want) => expect(beyond(383.1, limit, () => 'x')).toBe(want))
 const limit = (l: Partial<Judged>): Judged => ({ metric: 'ttft', stat: 'p95', limit: 500, value: 400, met: true, ...l })
 test('the number of a live head is the one that its limit is held against', () => {
   const of = (...l: Partial<Judged>[]) => held(l.map(limit), 'ttft')

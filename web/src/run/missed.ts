@@ -29,7 +29,7 @@ export function held(limits: Judged[], figure: string): N {
 /** How far a value is over a limit, in words; empty when it is not. */
 export function beyond(value: N, limit: number, text: (v: number) => string): string {
   if (value === null || !(value > limit)) return ''
-  if (limit > 0 && value >= 2 * limit) return t('manifold', { by: digits(Number((value / limit).toPrecision(2))).replace(/\.?0+$/, ''), limit: text(limit) })
+  if (limit > 0 && value >= 2 * limit) return t('manifold', { by: brief({ text: digits(Number((value / limit).toPrecision(2))), unit: '' }), limit: text(limit) })
   const share = limit === 0 ? 0 : Math.abs(value / limit - 1) * 100
   const by = limit === 0 ? text(value) : (share < 10 ? digits(Number(share.toPrecision(2))).replace(/0$/, '') : Math.round(share)) + '\u2009%'
   return t('over', { by, limit: text(limit) })
