@@ -163,7 +163,7 @@ func TestReadersMissNothing(t *testing.T) {
 			t.Fatalf("the slow reader has %d, %v", n, err)
 		}
 		time.Sleep(Kept*time.Second + 100*time.Millisecond)
-		newest := s.w.ring.newest().N
+		newest := s.w.ring.Newest().N
 		if _, err := next(slow); !errors.Is(err, ErrResync) {
 			t.Fatalf("%d snapshots later it is %v", newest-1, err)
 		}
@@ -299,7 +299,7 @@ func TestLimitsOfWorkloadsAreJudged(t *testing.T) {
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-			h := s.w.Newest().Header
+			h := s.w.ring.Newest().Header
 			doc := s.w.Doc()
 			var got []string
 			for i, l := range h.Limits {
@@ -357,7 +357,7 @@ func TestFailuresAreMarked(t *testing.T) {
 		if len(shares) != 1 || !strings.HasSuffix(shares[0].Text, " % of the last requests failed") || shares[0].To == nil {
 			t.Fatalf("marks are %+v", shares)
 		}
-		if share := s.w.ring.newest().Header.FailureShare; share == nil || *share != 0 {
+		if share := s.w.ring.Newest().Header.FailureShare; share == nil || *share != 0 {
 			t.Errorf("the share in the end is %v", share)
 		}
 		s.w.End(nil, nil)
@@ -407,7 +407,7 @@ func TestPhasesAreMarked(t *testing.T) {
 		}
 		phase := func(want string) {
 			t.Helper()
-			if got := s.w.ring.newest(); got.Phase != want {
+			if got := s.w.ring.Newest(); got.Phase != want {
 				t.Errorf("at %v the phase is %q, want %q", got.T, got.Phase, want)
 			}
 		}
@@ -427,7 +427,7 @@ func TestPhasesAreMarked(t *testing.T) {
 		s.w.Progress(Progress{Draining: true, Share: 0.5, Left: -1})
 		time.Sleep(2 * time.Second)
 		phase("drain")
-		if x := s.w.ring.newest(); x.Share == nil || *x.Share != 0.5 || x.Left != nil || x.Step != 1 || x.Steps != 2 {
+		if x := s.w.ring.Newest(); x.Share == nil || *x.Share != 0.5 || x.Left != nil || x.Step != 1 || x.Steps != 2 {
 			t.Errorf("the newest is %+v", x)
 		}
 		last.SteadyEnd, last.End = s.clock.Now()-1e9, s.clock.Now()
@@ -554,7 +554,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 		want := int64(7 + (mostSamples/len(batch)+1)*len(batch) - mostSamples)
 		time.Sleep(time.Second)
-		if got := w.ring.newest().Dropped; got != want {
+		if got := w.ring.Newest().Dropped; got != want {
 			t.Errorf("%d are dropped, want %d", got, want)
 		}
 		if n := w.Store().Len(); n != mostRequests {
@@ -565,7 +565,7 @@ func TestQueuesAreBounded(t *testing.T) {
 		w.Record(long)
 		w.Record(r)
 		time.Sleep(time.Second)
-		if got := w.ring.newest().Dropped; got != want+1 {
+		if got := w.ring.Newest().Dropped; got != want+1 {
 			t.Errorf("%d are dropped, want %d", got, want+1)
 		}
 		w.End(nil, nil)

@@ -246,7 +246,7 @@ func (w *Watch) Doc() detail.RunDoc {
 	over := closed(w.ended)
 	out := detail.RunDoc{Run: w.run.Row, Summary: final, Scenario: w.run.Scenario, Live: !over, Stopping: stopping && !over}
 	out.Run.Live, out.Run.State = !over, "running"
-	if s := w.ring.newest(); s != nil {
+	if s := w.ring.Newest(); s != nil {
 		h := &s.Header
 		ended := h.OK + h.Failures + h.Cancelled + h.Incomplete
 		out.Run.Requests, out.Run.Errors = &ended, &h.Failures

@@ -14,8 +14,9 @@ const Kept = 900
 // it shows must be read again as a whole.
 var ErrResync = errors.New("snapshots were missed: read the run again")
 
-// ring keeps the last snapshots. It is safe for concurrent use.
-type ring struct {
+// Ring keeps the last snapshots of a run. It is safe for concurrent use, and can be
+// read when the run and its Watch are gone.
+type Ring struct {
 	mu   sync.Mutex // guards the fields below
 	list []*Snapshot
 	last int64         // the number of the newest
@@ -24,7 +25,7 @@ type ring struct {
 }
 
 // add takes the next snapshot, whose number it sets.
-func (r *ring) add(s *Snapshot) {
+func (r *Ring) add(s *Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
@@ -38,22 +39,26 @@ func (r *ring) add(s *Snapshot) {
 }
 
 // end says that no more come.
-func (r *ring) end() {
+func (r *Ring) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
 	r.wake()
 }
 
-func (r *ring) wake() {
+func (r *Ring) wake() {
 	if r.more != nil {
 		close(r.more)
 		r.more = nil
 	}
 }
 
-// newest returns the newest snapshot, nil before the first.
-func (r *ring) newest() *Snapshot {
+// Reader returns a reader of the snapshots after the one of a number; below 0 from
+// the newest on.
+func (r *Ring) Reader(after int64) *Reader { return &Reader{ring: r, after: after} }
+
+// Newest returns the newest snapshot, nil before the first.
+func (r *Ring) Newest() *Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last == 0 {
@@ -65,7 +70,7 @@ func (r *ring) newest() *Snapshot {
 // Reader goes through the snapshots of a Watch at its own pace. It is for one
 // goroutine.
 type Reader struct {
-	ring *ring
+	ring *Ring
 	// after is the number of the last snapshot that was read; below 0 the newest is
 	// the next.
 	after int64

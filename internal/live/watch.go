@@ -81,7 +81,7 @@ type Watch struct {
 	run                Run
 	queue              queue
 	tap                tap
-	ring               ring
+	ring               *Ring
 	store              *detail.Store
 
 	over chan struct{} // closed to end the loop
@@ -123,7 +123,7 @@ type Watch struct {
 
 // New returns a Watch for a run that is to come.
 func New() *Watch {
-	w := &Watch{begun: make(chan struct{}), ended: make(chan struct{}), stop: make(chan struct{}), over: make(chan struct{})}
+	w := &Watch{ring: new(Ring), begun: make(chan struct{}), ended: make(chan struct{}), stop: make(chan struct{}), over: make(chan struct{})}
 	w.queue.room = mostRequests
 	w.pending = -1
 	w.sets, w.busyAt, w.lost = make(map[int64]*set), make(map[int64]bool), make(map[int]*source)
@@ -158,12 +158,12 @@ func (w *Watch) Stop() { w.stopOnce.Do(func() { close(w.stop) }) }
 // Asked is closed when Stop has been called.
 func (w *Watch) Asked() <-chan struct{} { return w.stop }
 
+// Ring returns the last snapshots, for who wants to read them behind the end, too.
+func (w *Watch) Ring() *Ring { return w.ring }
+
 // Reader returns a reader of the snapshots after the one of a number; below 0 from
 // the newest on.
-func (w *Watch) Reader(after int64) *Reader { return &Reader{ring: &w.ring, after: after} }
-
-// Newest returns the newest snapshot, nil before the first.
-func (w *Watch) Newest() *Snapshot { return w.ring.newest() }
+func (w *Watch) Reader(after int64) *Reader { return w.ring.Reader(after) }
 
 func closed(c <-chan struct{}) bool {
 	select {

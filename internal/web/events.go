@@ -16,12 +16,12 @@ import (
 const overlap = 5
 
 // events tells of a run under way, once a second. A client that comes back says by
-// Last-Event-ID what it has seen, and misses nothing that is still kept.
+// Last-Event-ID what it has seen, and misses nothing that is still kept, also when the
+// run has ended meanwhile.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	watch, done, _ := s.work.current()
-	if watch == nil || watch.ID() != id {
-		watch = nil
+	ring, done, over := s.work.snapshots(id)
+	if over { // it may have been deleted since
 		if err := checkID(id); err != nil {
 			return err
 		}
@@ -30,8 +30,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	after := int64(-1)
-	if watch != nil {
-		if s := watch.Newest(); s != nil {
+	if ring != nil {
+		if s := ring.Newest(); s != nil {
 			after = max(s.N-overlap, 0)
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	_ = c.SetReadDeadline(time.Time{}) // fails in tests: the time for a request does not count for its answer
 	w.WriteHeader(http.StatusOK)
 	e := stream{w: w, c: c, time: s.limits.event}
-	if watch == nil {
+	if ring == nil || over && last == "" {
 		e.send("event: end\ndata: {}\n\n") // nothing goes on
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	for reader := watch.Reader(after); e.err == nil; {
+	for reader := ring.Reader(after); e.err == nil; {
 		wait, stop := context.WithTimeout(ctx, s.limits.beat)
 		snap, err := reader.Next(wait)
 		stop()

@@ -22,6 +22,10 @@ type work struct {
 	done  <-chan struct{}
 	// halt ends it at once; nil when it was begun elsewhere.
 	halt context.CancelFunc
+	// past are the snapshots of the run that ended last, until another begins: a client
+	// whose connection broke off before the end misses nothing.
+	past   *live.Ring
+	pastID string
 }
 
 // Watch shows a run that is begun elsewhere in this process: it can be looked at and
@@ -29,7 +33,7 @@ type work struct {
 func (s *Server) Watch(w *live.Watch) {
 	s.work.mu.Lock()
 	defer s.work.mu.Unlock()
-	s.work.watch, s.work.done, s.work.halt = w, w.Ended(), nil
+	s.work.take(w, w.Ended(), nil)
 }
 
 // current returns the watch over the run under way, nil when there is none.
@@ -39,11 +43,34 @@ func (k *work) current() (w *live.Watch, done <-chan struct{}, halt context.Canc
 	return k.now()
 }
 
+// take puts a run into the one place that there is, with the lock held.
+func (k *work) take(w *live.Watch, done <-chan struct{}, halt context.CancelFunc) {
+	k.watch, k.done, k.halt = w, done, halt
+	k.past, k.pastID = nil, ""
+}
+
+// snapshots returns those of the run under way, or of the one that ended last, nil for
+// any other run, and what is closed when all of the run is on disk.
+func (k *work) snapshots(id string) (ring *live.Ring, done <-chan struct{}, over bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w, done, _ := k.now()
+	switch {
+	case id == "":
+	case w != nil && w.ID() == id:
+		return w.Ring(), done, false
+	case k.pastID == id:
+		return k.past, done, true
+	}
+	return nil, nil, true
+}
+
 // now is current, with the lock held.
 func (k *work) now() (w *live.Watch, done <-chan struct{}, halt context.CancelFunc) {
 	if k.watch != nil {
 		select {
 		case <-k.done:
+			k.past, k.pastID = k.watch.Ring(), k.watch.ID()
 			k.watch, k.halt = nil, nil
 		default:
 		}
@@ -62,7 +89,7 @@ func (k *work) begin(w *live.Watch, done <-chan struct{}, halt context.CancelFun
 		}
 		return &Problem{Status: http.StatusConflict, Text: text, Fix: "wait for its end, or stop it: two at once would measure each other"}
 	}
-	k.watch, k.done, k.halt = w, done, halt
+	k.take(w, done, halt)
 	return nil
 }
 

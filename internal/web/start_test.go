@@ -152,7 +152,8 @@ func TestRunByREST(t *testing.T) {
 	if status, _, b := call(t, s, "POST", "/api/runs/"+id+"/stop", ""); status != http.StatusAccepted {
 		t.Fatalf("stop: %d %s", status, b)
 	}
-	second := events(t, url, strconv.FormatInt(first[len(first)-1].id, 10), 0)
+	last := strconv.FormatInt(first[len(first)-1].id, 10)
+	second := events(t, url, last, 0)
 	got := append(first, second...)
 	all := <-whole
 	if len(all) < 4 || all[len(all)-1].name != "end" {
@@ -187,8 +188,18 @@ func TestRunByREST(t *testing.T) {
 	if got := events(t, url, "", 0); len(got) != 1 || got[0].name != "end" {
 		t.Errorf("events of an ended run: %v, want end", got)
 	}
+	// Who comes back late has what was between, too.
+	if late := events(t, url, last, 0); !slices.Equal(late, all[len(first):]) {
+		t.Errorf("behind the end a stream goes on with %d events, want %d", len(late), len(all)-len(first))
+	}
 	if status, _, _ := call(t, s, "POST", "/api/runs/"+id+"/stop", ""); status != http.StatusConflict {
 		t.Errorf("stop of an ended run: %d", status)
+	}
+	if status, _, b := call(t, s, "DELETE", "/api/runs/"+id+"?confirm="+id, ""); status != http.StatusNoContent && status != http.StatusOK {
+		t.Fatalf("DELETE: %d %s", status, b)
+	}
+	if status, _, _ := call(t, s, "GET", "/api/runs/"+id+"/events?after=0", ""); status != http.StatusNotFound {
+		t.Errorf("events of a deleted run: %d, want 404", status)
 	}
 }
 
