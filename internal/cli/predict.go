@@ -47,31 +47,31 @@ type twinPredictCmd struct {
 	Slowdown     float64       `name:"slowdown" placeholder:"X" group:"cluster" help:"A fault: every step takes this share longer for each minute that has passed, as 0.01."`
 	stageFlags
 
-	API          string `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat and openai.responses, whose template adds a few tokens to each prompt."`
-	NoStream     bool   `name:"no-stream" group:"users" help:"Answers come whole instead of token by token."`
-	IgnoreEOS    toggle `name:"ignore-eos" group:"users" help:"Answers are exactly as long as wanted (the default without a file; --ignore-eos=false for not)."`
-	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
-	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
-	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
+	API          string   `name:"api" placeholder:"NAME" group:"users" help:"openai.completions (default without a file), or openai.chat and openai.responses, whose template adds a few tokens to each prompt."`
+	NoStream     bool     `name:"no-stream" group:"users" help:"Answers come whole instead of token by token."`
+	IgnoreEOS    toggle   `name:"ignore-eos" group:"users" help:"Answers are exactly as long as wanted (the default without a file; --ignore-eos=false for not)."`
+	Workload     []string `name:"workload" sep:"none" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
+	PromptTokens string   `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000."`
+	OutputTokens string   `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise."`
 	replayFlags
 	LengthRange string `name:"length-range" placeholder:"LO-HI" group:"users" help:"Spread both lengths evenly between these shares of them, as 0.8-1.0."`
 
-	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
-	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
-	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
-	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
-	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
-	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
-	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
-	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 24h without a file: it costs nothing)."`
-	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
-	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal predictions, to the byte (default 1)."`
+	Users       []string `name:"users" sep:"none" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
+	Rate        []string `name:"rate" sep:"none" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
+	Arrival     string   `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
+	Burstiness  string   `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
+	Shape       string   `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Stages      string   `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
+	Duration    string   `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
+	Requests    string   `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
+	Warmup      string   `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
+	Drain       string   `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 24h without a file: it costs nothing)."`
+	MaxInFlight string   `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
+	Seed        string   `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal predictions, to the byte (default 1)."`
 
-	SLO            string `name:"slo" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
-	MaxErrorShare  string `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests was refused (default 0.5)."`
-	MaxTotalTokens string `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
+	SLO            []string `name:"slo" sep:"none" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
+	MaxErrorShare  string   `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests was refused (default 0.5)."`
+	MaxTotalTokens string   `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
 
 	Name      string   `name:"name" placeholder:"S" group:"data" help:"Name of the run."`
 	Tag       []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
@@ -279,7 +279,7 @@ func (c *twinPredictCmd) print(a *app, s *scenario.Scenario, res *conduct.Predic
 	case c.Output == "json":
 		return a.printSummary(res.Summary, fitted)
 	case res.Folder == "":
-		about := &report.Run{Summary: res.Summary, Probe: fitted, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe(), Load: report.DescribeLoad(&s.Load)}
+		about := &report.Run{Summary: res.Summary, Probe: fitted, Colour: a.env.colour(), Model: "simulated: " + res.Cluster.Describe(), Load: report.DescribeLoad(s)}
 		showReplay(about, res.Replay)
 		return report.Text(a.env.Stdout, about)
 	}

@@ -264,7 +264,7 @@ func (a *app) openRun(dir string) (*opened, error) {
 	if text, err := saved.Scenario(); err == nil {
 		if s, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: text, Getenv: byName}); err == nil {
 			about.URL, about.API, about.Model = strings.Join(s.Target.URL, ", "), s.Target.API, s.Target.Model
-			about.Load = report.DescribeLoad(&s.Load)
+			about.Load = report.DescribeLoad(s)
 		}
 	}
 	showReplay(about, info.Replay)

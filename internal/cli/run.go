@@ -17,16 +17,16 @@ import (
 // its field. Their values are text: the scenario reads, checks and refuses them exactly as it does those of
 // a file.
 type scenarioFlags struct {
-	URL         string `name:"url" placeholder:"URL[,URL]" group:"target" help:"The endpoint: a base, with or without /v1, or a full path. Several are used in turn."`
-	Model       string `name:"model" placeholder:"NAME" group:"target" help:"The model to ask for. Without it the model list is asked for its first."`
-	API         string `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default), openai.completions or openai.responses."`
-	NoStream    bool   `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
-	Usage       string `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
-	Tokenizer   string `name:"tokenizer" placeholder:"FILE" group:"target" help:"The model's tokenizer.json, or tiktoken's ranks as ENCODING:FILE: counts output tokens where the server does not."`
-	Temperature string `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
-	Hardware    string `name:"hardware" placeholder:"[Nx]GPU[,P]" group:"target" help:"What one replica runs on, as h100 or 2xh100,fp8: answers faster than its memory are noted."`
-	IgnoreEOS   toggle `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
-	ExtraBody   string `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
+	URL         []string `name:"url" sep:"none" placeholder:"URL[,URL]" group:"target" help:"The endpoint: a base, with or without /v1, or a full path. Several are used in turn."`
+	Model       string   `name:"model" placeholder:"NAME" group:"target" help:"The model to ask for. Without it the model list is asked for its first."`
+	API         string   `name:"api" placeholder:"NAME" group:"target" help:"openai.chat (default), openai.completions or openai.responses."`
+	NoStream    bool     `name:"no-stream" group:"target" help:"Ask for one body instead of a stream."`
+	Usage       string   `name:"usage" placeholder:"WHEN" group:"target" help:"Ask for token counts in a stream: final (default), running or none."`
+	Tokenizer   string   `name:"tokenizer" placeholder:"FILE" group:"target" help:"The model's tokenizer.json, or tiktoken's ranks as ENCODING:FILE: counts output tokens where the server does not."`
+	Temperature string   `name:"temperature" placeholder:"X" group:"target" help:"Sampling temperature; left to the server by default."`
+	Hardware    string   `name:"hardware" placeholder:"[Nx]GPU[,P]" group:"target" help:"What one replica runs on, as h100 or 2xh100,fp8: answers faster than its memory are noted."`
+	IgnoreEOS   toggle   `name:"ignore-eos" group:"target" help:"Ask for exactly as many tokens as wanted (vllm, sglang, trtllm)."`
+	ExtraBody   string   `name:"extra-body" placeholder:"JSON" group:"target" help:"Further fields of the request body, as a JSON object."`
 	accessFlags
 	ConnectTimeout   string `name:"connect-timeout" placeholder:"D" group:"target" help:"Limit for name, connect and TLS (default 10s)."`
 	HeaderTimeout    string `name:"header-timeout" placeholder:"D" group:"target" help:"Limit from the request sent to the response header (default 10m)."`
@@ -35,36 +35,36 @@ type scenarioFlags struct {
 	NewConnection    bool   `name:"new-connection" group:"target" help:"A new connection for every request."`
 	ResetPrefixCache bool   `name:"reset-prefix-cache" group:"target" help:"POST /reset_prefix_cache before the run (vllm)."`
 
-	Workload     string `name:"workload" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
-	PromptTokens string `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
-	OutputTokens string `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
-	Lengths      string `name:"lengths" placeholder:"HOW" group:"users" help:"exact asks the server before the run how long its tokens are, where there is no tokenizer; estimated (default) does not."`
+	Workload     []string `name:"workload" sep:"none" placeholder:"NAME[=WEIGHT],..." group:"users" help:"Workloads of the library, or files, instead of the two lengths below; several share the users or sessions by weight."`
+	PromptTokens string   `name:"prompt-tokens" placeholder:"DIST" group:"users" help:"Prompt length: 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000 (default 512)."`
+	OutputTokens string   `name:"output-tokens" placeholder:"DIST" group:"users" help:"Output length, likewise (default 128)."`
+	Lengths      string   `name:"lengths" placeholder:"HOW" group:"users" help:"exact asks the server before the run how long its tokens are, where there is no tokenizer; estimated (default) does not."`
 	replayFlags
 
-	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
-	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
-	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
-	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
-	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
-	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
-	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
-	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 1m)."`
-	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
-	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
+	Users       []string `name:"users" sep:"none" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
+	Rate        []string `name:"rate" sep:"none" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
+	Arrival     string   `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
+	Burstiness  string   `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
+	Shape       string   `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Stages      string   `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
+	Duration    string   `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
+	Requests    string   `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
+	Warmup      string   `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
+	Drain       string   `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 1m)."`
+	MaxInFlight string   `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
+	Seed        string   `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
 
-	SLO            string `name:"slo" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
-	MaxErrorShare  string `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
-	MaxTotalTokens string `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
+	SLO            []string `name:"slo" sep:"none" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
+	MaxErrorShare  string   `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
+	MaxTotalTokens string   `name:"max-total-tokens" placeholder:"N" group:"guards" help:"Stop when this many tokens have been used."`
 
 	Name              string   `name:"name" placeholder:"S" group:"data" help:"Name of the run."`
 	Tag               []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
 	Out               string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
 	SaveText          bool     `name:"save-text" group:"data" help:"Keep the answers too."`
-	Telemetry         string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto (default: looked for on the endpoint's host), none, or pages to read; auto may stand beside pages."`
+	Telemetry         []string `name:"telemetry" sep:"none" placeholder:"URL,..." group:"data" help:"auto (default: looked for on the endpoint's host), none, or pages to read; auto may stand beside pages."`
 	TelemetryInterval string   `name:"telemetry-interval" placeholder:"D" group:"data" help:"Time between two readings, 100ms to 1m (default 1s)."`
-	TelemetryTables   string   `name:"telemetry-tables" placeholder:"FILE,..." group:"data" help:"Files that say what the names on pages of other sources mean."`
+	TelemetryTables   []string `name:"telemetry-tables" sep:"none" placeholder:"FILE,..." group:"data" help:"Files that say what the names on pages of other sources mean."`
 	Set               []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`
 
 	// Fields of later versions: the scenario says so, better than an unknown flag
@@ -378,7 +378,11 @@ func describeStep(st *conduct.PlanStep) string {
 	} else if st.Trace {
 		s = "at the times of the trace, " + report.Figure(st.Rate) + " requests/s on average"
 	} else {
-		s += report.Figure(st.Rate) + " requests/s, " + st.Arrival
+		unit := " requests/s, "
+		if st.Sessions {
+			unit = " sessions/s, "
+		}
+		s += report.Figure(st.Rate) + unit + st.Arrival
 		if st.Burstiness != 0 {
 			s += " of burstiness " + report.Figure(st.Burstiness)
 		}

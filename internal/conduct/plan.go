@@ -78,6 +78,8 @@ type PlanStep struct {
 	Users   int     `json:"users,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
 	Arrival string  `json:"arrival,omitempty"`
+	// Sessions says that Rate is one of sessions, each of as many requests as it has.
+	Sessions bool `json:"sessions,omitempty"`
 	// Trace says that the times are those of a trace, of which Rate is the mean.
 	Trace bool `json:"trace,omitempty"`
 	// Burstiness is that of gamma arrivals, Shape how the rate goes, as the scenario
@@ -162,7 +164,7 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	total, known := 0.0, true
 	length, bounded := 0.0, true
 	for _, st := range users.steps(s) {
-		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: pace.Names(st.Arrival, st.Streams), Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil}
+		ps := PlanStep{Users: st.Users, Rate: st.Rate, Arrival: pace.Names(st.Arrival, st.Streams), Burstiness: st.Burstiness, Shape: s.Load.Shape.String(), WarmupS: st.Warmup.Seconds(), Trace: st.Times != nil, Sessions: st.Rate > 0 && s.Sessions()}
 		if len(s.Load.Stages) > 0 {
 			ps.Shape = stagesText(s.Load.Stages)
 		}
@@ -183,7 +185,7 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 			ps.DurationS = &length
 		}
 		switch {
-		case st.Rate > 0 && st.Requests == 0 && sessions(s):
+		case st.Rate > 0 && st.Requests == 0 && s.Sessions():
 			// So many sessions; of how many requests each nobody has counted.
 		case st.Rate > 0 && st.Users == 0:
 			n := requests(&st)
@@ -214,7 +216,7 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	}
 	if known && users.replay != nil && s.Users.Trace != "" {
 		p.traced(users.replay)
-	} else if known && !sessions(s) { // the first requests of sessions are no average
+	} else if known && !s.Sessions() { // the first requests of sessions are no average
 		prompt, output, sent := int64(math.Round(total*p.MeanPrompt)), int64(math.Round(total*p.MeanOutput)), int64(math.Round(total*p.MeanBody))
 		p.PromptTokens, p.OutputTokens, p.SentBytes = &prompt, &output, &sent
 	}

@@ -43,9 +43,9 @@ func (k *keeper) showTo(canary *stream.Canary, text string) {
 	r := live.Run{
 		Row: detail.RunRow{
 			ID: k.writer.ID(), Name: s.Name, Started: k.clock.Start().UTC().Format(time.RFC3339), Model: s.Target.Model,
-			Target: k.target.URL, Tags: tags, Load: describe(k.plan),
+			Target: k.target.URL, Tags: tags, Load: describe(k.plan, s.Sessions()),
 		},
-		Dir: k.writer.Dir(), Scenario: text, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input, Workloads: workloads,
+		Dir: k.writer.Dir(), Scenario: text, Start: k.clock.Start(), Now: k.clock.Now, Live: k.live, Plan: k.plan, Input: k.input, Workloads: workloads, Sessions: s.Sessions(),
 		Health: func() live.Health {
 			h := live.Health{Cores: runtime.GOMAXPROCS(0), Canary: canary.Lags()}
 			h.CPU, _ = processTime() // 0 where it is not known
@@ -94,10 +94,10 @@ func (k *keeper) shown(summary *stats.Summary, steps []load.StepResult) error {
 }
 
 // describe says the load of all steps in words.
-func describe(plan []load.Step) string {
+func describe(plan []load.Step, sessions bool) string {
 	words := make([]string, len(plan))
 	for i := range plan {
-		words[i] = live.Level(&plan[i])
+		words[i] = live.Level(&plan[i], sessions)
 	}
 	return strings.Join(words, "; ")
 }

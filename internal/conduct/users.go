@@ -166,10 +166,6 @@ func serviceLevels(in *stats.Input, s *scenario.Scenario, src *sources) error {
 	return nil
 }
 
-// sessions says whether the users of a scenario have sessions of several requests,
-// so that how many requests there will be depends on what the seed draws.
-func sessions(s *scenario.Scenario) bool { return len(s.Users.Workload) > 0 || s.Users.Dataset != "" }
-
 // steps are the levels of load of a scenario, in order.
 func (c *crowd) steps(s *scenario.Scenario) []load.Step {
 	if c.replay != nil && c.replay.times != nil {

@@ -159,7 +159,7 @@ func (d *doc) phases(w *Watch, now int64, steps []load.StepResult, draining, ove
 			text, said = saysStepPhase.Say(step, steps, name)
 			if first := i == 0 || d.list[i-1].Step != p.Step; first {
 				kind = "step"
-				text, said = saysStep.Say(step, steps, name, phrase.Text(Level(&w.run.Plan[p.Step])))
+				text, said = saysStep.Say(step, steps, name, phrase.Text(Level(&w.run.Plan[p.Step], w.run.Sessions)))
 			}
 		}
 		d.add(detail.Mark{T: p.From, Kind: kind, Severity: "info", Text: text, Said: said})
@@ -175,8 +175,8 @@ var (
 	saysLostWhy   = phrase.New("live.lost.why", "telemetry lost: {source}: {why}")
 )
 
-// Level says the load of a step in words.
-func Level(s *load.Step) string {
+// Level says the load of a step in words; sessions says that a rate is one of sessions.
+func Level(s *load.Step, sessions bool) string {
 	text := ""
 	switch {
 	case s.Users == 1:
@@ -193,6 +193,9 @@ func Level(s *load.Step) string {
 	arrival := pace.Names(s.Arrival, s.Streams)
 	if arrival == "" {
 		arrival = "constant"
+	}
+	if sessions {
+		return fmt.Sprintf("%s%s sessions/s, %s", text, figure(s.Rate), arrival)
 	}
 	return fmt.Sprintf("%s%s requests/s, %s", text, figure(s.Rate), arrival)
 }

@@ -40,6 +40,8 @@ type Run struct {
 	Input stats.Input
 	// Workloads are those that will come, in the order of their colours.
 	Workloads []string
+	// Sessions says that the rates of Plan are those of sessions.
+	Sessions bool
 	// Every is the time between readings of telemetry, 0 without.
 	Every time.Duration
 	// Sources returns what is known of the sources of telemetry; nil without. Hints

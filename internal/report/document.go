@@ -75,7 +75,7 @@ func Document(r *run.Run, s *detail.Store) (detail.RunDoc, error) {
 	out.Phases = Phases(in.Steps, warmup, to)
 	out.SLO = detail.Limits(&in)
 	noticed, _ := r.Marks() // only a run that was watched has them
-	out.Marks = append(marks(&info, &in, summary, out.Phases, noticed), damaged...)
+	out.Marks = append(marks(&info, saved, &in, summary, out.Phases, noticed), damaged...)
 	return out, nil
 }
 
@@ -205,7 +205,7 @@ const mostMarks = 200
 
 // marks are what happened in a run: steps, what its verdict is for, what was lost, and
 // what was noticed while it was watched.
-func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []detail.Phase, noticed []run.Mark) []detail.Mark {
+func marks(info *run.Info, saved *scenario.Scenario, in *stats.Input, summary *stats.Summary, phases []detail.Phase, noticed []run.Mark) []detail.Mark {
 	out := []detail.Mark{}
 	for _, p := range phases {
 		if p.Name != "steady" {
@@ -217,7 +217,7 @@ func marks(info *run.Info, in *stats.Input, summary *stats.Summary, phases []det
 			s := &in.Steps[p.Step]
 			level := Plural(s.Users, "user")
 			if s.Users == 0 {
-				level = Figure(s.Rate) + " requests/s"
+				level = Figure(s.Rate) + arriving(saved)
 			}
 			m.Kind = "step"
 			m.Text, m.Said = saysStep.Say(phrase.Count(p.Step+1), phrase.Text(level))

@@ -8,7 +8,8 @@ import (
 )
 
 // DescribeLoad names the load of a scenario in a few words.
-func DescribeLoad(l *scenario.Load) string {
+func DescribeLoad(s *scenario.Scenario) string {
+	l, unit := &s.Load, arriving(s)
 	var levels []string
 	for _, n := range l.Users {
 		levels = append(levels, Count(n))
@@ -28,11 +29,11 @@ func DescribeLoad(l *scenario.Load) string {
 	case len(l.Workloads) > 0:
 		text = workloadsText(l)
 	case len(l.Steps) > 0:
-		text = stepsText(l)
+		text = stepsText(l, unit)
 	case len(l.Stages) > 0:
 		text = Count(len(l.Stages)) + " stages, " + arrival
 	case len(l.Rate) > 0:
-		text += " requests/s, " + arrival
+		text += unit + ", " + arrival
 		if l.Shape.Kind != "" {
 			text += ", " + l.Shape.String()
 		}
@@ -47,8 +48,20 @@ func DescribeLoad(l *scenario.Load) string {
 	return text
 }
 
+// arriving is the unit of a scenario's rate; a nil one is that of a run of which
+// nobody knows.
+func arriving(s *scenario.Scenario) string {
+	switch {
+	case s == nil:
+		return "/s"
+	case s.Sessions():
+		return " sessions/s"
+	}
+	return " requests/s"
+}
+
 // stepsText is the load of steps with users or rates of their own.
-func stepsText(l *scenario.Load) string {
+func stepsText(l *scenario.Load, unit string) string {
 	users, rates := [2]int{math.MaxInt, 0}, [2]float64{math.Inf(1), 0}
 	for _, st := range l.Steps {
 		users[0], users[1] = min(users[0], st.Users), max(users[1], st.Users)
@@ -57,9 +70,9 @@ func stepsText(l *scenario.Load) string {
 	text := Plural(len(l.Steps), "step") + " of "
 	switch {
 	case rates[1] > 0 && rates[0] < rates[1]:
-		return text + Figure(rates[0]) + " to " + Figure(rates[1]) + " requests/s, " + l.Arrival
+		return text + Figure(rates[0]) + " to " + Figure(rates[1]) + unit + ", " + l.Arrival
 	case rates[1] > 0:
-		return text + Figure(rates[1]) + " requests/s, " + l.Arrival
+		return text + Figure(rates[1]) + unit + ", " + l.Arrival
 	case users[0] < users[1]:
 		return text + Count(users[0]) + " to " + Plural(users[1], "user")
 	}

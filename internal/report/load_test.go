@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
 	"plimsoll/internal/scenario"
@@ -9,7 +10,7 @@ import (
 func TestDescribeLoad(t *testing.T) {
 	f := func(l scenario.Load, want string) {
 		t.Helper()
-		if got := DescribeLoad(&l); got != want {
+		if got := DescribeLoad(&scenario.Scenario{Load: l}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -22,4 +23,12 @@ func TestDescribeLoad(t *testing.T) {
 	f(scenario.Load{Arrival: "poisson", Workloads: []scenario.LoadPart{{Workload: "a", Rate: 0.2}, {Workload: "b", Rate: 1, Arrival: "constant"}}},
 		"a 0.200 sessions/s poisson, b 1.00 sessions/s constant")
 	f(scenario.Load{Steps: []scenario.LoadStep{{Rate: 2}}, Arrival: "constant"}, "1 step of 2.00 requests/s, constant")
+
+	sessions := scenario.Scenario{Users: scenario.Users{Workload: []scenario.Share{{Name: "legal/contract-review", Weight: 1}}}}
+	for _, l := range []scenario.Load{{Rate: []float64{5}, Arrival: "poisson"}, {Steps: []scenario.LoadStep{{Rate: 5}}, Arrival: "poisson"}} {
+		sessions.Load = l
+		if got, want := strings.TrimPrefix(DescribeLoad(&sessions), "1 step of "), "5.00 sessions/s, poisson"; got != want {
+			t.Errorf("of sessions: got %q, want %q", got, want)
+		}
+	}
 }

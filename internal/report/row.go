@@ -201,7 +201,7 @@ func rowScenario(row *detail.RunRow, open Opener) error {
 	if err != nil {
 		return err
 	}
-	row.Workloads, row.Model, row.Target, row.Load = workloadNames(s), s.Target.Model, strings.Join(s.Target.URL, ", "), DescribeLoad(&s.Load)
+	row.Workloads, row.Model, row.Target, row.Load = workloadNames(s), s.Target.Model, strings.Join(s.Target.URL, ", "), DescribeLoad(s)
 	return nil
 }
 

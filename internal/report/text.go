@@ -357,7 +357,7 @@ func (t *text) load(r *Run) {
 	case l.Users != nil:
 		first = Plural(*l.Users, "user")
 	case len(s.Steps) == 1 && s.Steps[0].Rate != nil:
-		first = Figure(*s.Steps[0].Rate) + " requests/s asked for"
+		first = Figure(*s.Steps[0].Rate) + "/s asked for"
 	}
 	if s.Run.WindowS != nil {
 		if first != "" {

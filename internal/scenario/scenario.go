@@ -168,6 +168,10 @@ type StepPart struct {
 	Set map[string]string `yaml:"set,omitempty"`
 }
 
+// Sessions says whether users go through sessions, so that a rate is one of sessions,
+// each of as many requests as it has.
+func (s *Scenario) Sessions() bool { return len(s.Users.Workload) > 0 || s.Users.Dataset != "" }
+
 // RateDriven says whether requests have a schedule of their own, whatever the
 // answers do, or some of them: a rate or that of a trace.
 func (s *Scenario) RateDriven() bool { return s.Users.Trace != "" || s.Load.RateDriven() }

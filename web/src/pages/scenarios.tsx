@@ -18,13 +18,13 @@ const t = words(
   {
     title: 'Scenarios', stored: 'Stored', noneStored: 'None stored yet. Write one, give it a name and save it.', fresh: 'New', name: 'Name to store it under', save: 'Save', saved: 'Saved', remove: 'Delete', really: 'Delete {name}', start: 'Start the run', starting: 'Starting', errors: 'What is wrong', at: 'line {line}, column {column}', fix: 'Meant: {fix}',
     right: 'Nothing is wrong with it.', checking: 'Checking', plan: 'What it will do', sends: 'Sends to', load: 'Load', requests: 'Requests', asMany: 'as many as the answers leave time for', tokens: 'Tokens', prompt: '{n} prompt', output: 'at most {n} output', each: 'Each request', eachSays: 'about {p} prompt and {o} output tokens, {b}', bytes: 'Sent', length: 'Length',
-    drain: 'up to {d} more to drain', telemetry: 'Telemetry', searched: 'looked for at {n} addresses', hash: 'Hash of the load', fields: 'Every field and where it comes from', field: 'Field', value: 'Value', from: 'From', users: '{n} users', rate: '{n} requests/s {arrival}', measured: '{d} measured', warm: '{d} warm-up',
+    drain: 'up to {d} more to drain', telemetry: 'Telemetry', searched: 'looked for at {n} addresses', hash: 'Hash of the load', fields: 'Every field and where it comes from', field: 'Field', value: 'Value', from: 'From', users: '{n} users', rate: '{n} requests/s {arrival}', sessions: '{n} sessions/s {arrival}', measured: '{d} measured', warm: '{d} warm-up',
     live: '{name} is running', stop: 'Stop it', stopping: 'Stopping', open: 'Watch it', readonly: 'This panel only shows runs: it was started with --read-only.', one: 'One run at a time: this can start when the running one has ended.', unsaved: 'not saved', badName: 'Letters, digits, dot, dash and underscore',
   },
   {
     title: '场景', stored: '已保存', noneStored: '尚未保存场景。编写后命名并保存。', fresh: '新建', name: '保存名称', save: '保存', saved: '已保存', remove: '删除', really: '删除 {name}', start: '开始运行', starting: '正在开始', errors: '存在的问题', at: '第 {line} 行，第 {column} 列', fix: '应为：{fix}',
     right: '没有问题。', checking: '正在检查', plan: '将要执行', sends: '发送到', load: '负载', requests: '请求', asMany: '视回答速度而定', tokens: 'Token', prompt: '{n} 提示', output: '最多 {n} 输出', each: '每个请求', eachSays: '约 {p} 提示与 {o} 输出 token，{b}', bytes: '发送', length: '时长',
-    drain: '收尾最多再 {d}', telemetry: '遥测', searched: '在 {n} 个地址查找', hash: '负载哈希', fields: '所有字段及其来源', field: '字段', value: '值', from: '来源', users: '{n} 用户', rate: '{n} 请求/s {arrival}', measured: '测量 {d}', warm: '预热 {d}',
+    drain: '收尾最多再 {d}', telemetry: '遥测', searched: '在 {n} 个地址查找', hash: '负载哈希', fields: '所有字段及其来源', field: '字段', value: '值', from: '来源', users: '{n} 用户', rate: '{n} 请求/s {arrival}', sessions: '{n} 会话/s {arrival}', measured: '测量 {d}', warm: '预热 {d}',
     live: '{name} 正在运行', stop: '停止', stopping: '正在停止', open: '查看', readonly: '此面板只读：以 --read-only 启动。', one: '一次只能运行一个：待当前运行结束后才能开始。', unsaved: '未保存', badName: '字母、数字、点、短横线和下划线',
   },
 )
@@ -189,7 +189,7 @@ function Planned({ plan }: { plan: Plan }) {
   const step = (s: Record<string, unknown>): string => {
     const users = number(s.users)
     const rate = number(s.rate)
-    const parts = [users ? t('users', { n: users }) : rate !== null ? t('rate', { n: plain(count(rate)), arrival: typeof s.arrival === 'string' ? s.arrival : '' }).trim() : '']
+    const parts = [users ? t('users', { n: users }) : rate !== null ? t(s.sessions === true ? 'sessions' : 'rate', { n: plain(count(rate)), arrival: typeof s.arrival === 'string' ? s.arrival : '' }).trim() : '']
     if (typeof s.shape === 'string' && s.shape) parts.push(s.shape)
     if (number(s.warmup_s)) parts.push(t('warm', { d: seconds(number(s.warmup_s)) }))
     if (number(s.duration_s) !== null) parts.push(t('measured', { d: seconds(number(s.duration_s)) }))

@@ -207,6 +207,7 @@ export const server: Record<string, string> = {
   ' of later turns': '（后续轮次）',
   '1 user': '1 个用户',
   '{}{} requests/s, {}': '{1}{2} 请求/秒，{3}',
+  '{}{} sessions/s, {}': '{1}{2} 会话/秒，{3}',
   '{}: it may be in {}, which cannot be read': '{1}：它可能在无法读取的 {2} 中',
   'a number of /requests; what cannot be read of the run is among its marks': '/requests 中的编号；运行中无法读取的内容列在其标记里',
 }
