@@ -157,7 +157,8 @@ func planned(l *scenario.Load) (detail.Ms, bool) {
 }
 
 // Phases are the phases of the steps of a run that has come as far as end, in ns: the
-// warm-up before each window and the drain behind it.
+// warm-up before each window and the drain behind it. None is what passes before the
+// load begins, when prompts are made.
 func Phases(steps []stats.StepInput, warmup time.Duration, end int64) []detail.Phase {
 	out := []detail.Phase{}
 	put := func(name string, step int, from, to int64) {
@@ -174,9 +175,8 @@ func Phases(steps []stats.StepInput, warmup time.Duration, end int64) []detail.P
 		if s.Start >= s.End {
 			continue // it never began
 		}
-		begin := at
+		begin := max(at, s.Start-int64(warmup))
 		if i > 0 {
-			begin = max(at, s.Start-int64(warmup))
 			put("drain", i-1, at, begin)
 		}
 		put("warmup", i, begin, s.Start)

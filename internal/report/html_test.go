@@ -319,7 +319,7 @@ func TestDocument(t *testing.T) {
 	for _, p := range doc.Phases {
 		phases = append(phases, fmt.Sprintf("%s %d %.3f-%.3f", p.Name, p.Step, float64(p.From), float64(*p.To)))
 	}
-	if got, want := strings.Join(phases, ", "), "warmup 0 0.000-10000.000, steady 0 10000.000-300000.000, drain 0 300000.000-320000.000"; got != want {
+	if got, want := strings.Join(phases, ", "), "steady 0 10000.000-300000.000, drain 0 300000.000-320000.000"; got != want {
 		t.Errorf("phases are %s, want %s", got, want)
 	}
 	if got := strings.Join(doc.Workloads, ","); got != "some 0,some 1" {
@@ -403,9 +403,10 @@ func TestPhases(t *testing.T) {
 		end  int64
 		want string
 	}{
-		{40e9, "[{warmup 0 0 5000} {steady 0 5000 15000} {drain 0 15000 18000} {warmup 1 18000 20000} {steady 1 20000 30000} {drain 1 30000 40000}]"},
-		{25e9, "[{warmup 0 0 5000} {steady 0 5000 15000} {drain 0 15000 18000} {warmup 1 18000 20000} {steady 1 20000 25000}]"},
-		{3e9, "[{warmup 0 0 3000}]"},
+		{40e9, "[{warmup 0 3000 5000} {steady 0 5000 15000} {drain 0 15000 18000} {warmup 1 18000 20000} {steady 1 20000 30000} {drain 1 30000 40000}]"},
+		{25e9, "[{warmup 0 3000 5000} {steady 0 5000 15000} {drain 0 15000 18000} {warmup 1 18000 20000} {steady 1 20000 25000}]"},
+		{4e9, "[{warmup 0 3000 4000}]"},
+		{3e9, "[]"},
 		{0, "[]"},
 	} {
 		var got []string

@@ -9,7 +9,7 @@ import { type Board, type Change } from './board'
 import { lackOf, LaneView, MissingLanes, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
 import { gutter, rightPad } from './plot'
-import { between, length, steady, ticks, tickText } from './view'
+import { between, length, shown, steady, ticks, tickText } from './view'
 import { known, t } from './words'
 
 const narrow = 640
@@ -156,7 +156,7 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
   const whole = steady(board.doc.phases, board.bounds)
   // What is of the whole window is no point on it: it stands below the head and in the list.
   const marks = board.doc.marks.filter((m) => m.kind !== 'phase' && m.kind !== 'step' && !(m.kind === 'note' && m.to !== null && m.to - m.t >= 0.9 * length(whole))).sort((a, b) => a.t - b.t)
-  const phases = board.doc.phases
+  const phases = useMemo(() => shown(board.doc.phases), [board.doc.phases])
   const many = phases.filter((p) => p.name === 'steady').length > 1
   useHand(board, [box, marks.length, phases], (what) => {
     const el = host.current
@@ -215,7 +215,7 @@ function Under({ board, box, mark }: { board: Board; box: Box; mark: Mark | null
     const scale = box.width / length(w)
     const { at } = ticks(w, box.width)
     pool(lines.current, at.length, make('tick-line')).forEach((d, i) => { d.style.transform = `translateX(${Math.round(((at[i] as Ms) - w.from) * scale)}px)` })
-    const list = board.doc.phases.filter((p) => p.name !== 'steady').slice(0, 500).map((p) => ({ from: p.from, to: p.to ?? board.bounds.to, mark: false }))
+    const list = shown(board.doc.phases).filter((p) => p.name !== 'steady').slice(0, 500).map((p) => ({ from: p.from, to: p.to ?? board.bounds.to, mark: false }))
     if (mark) list.push({ from: mark.t, to: mark.to ?? mark.t, mark: true })
     pool(shades.current, list.length, make('shade')).forEach((d, i) => {
       const p = list[i] as (typeof list)[number]

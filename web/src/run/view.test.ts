@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { between, niceTop, pan, parseSpan, spanText, steady, tickText, ticks, within, zoom } from './view'
+import { between, niceTop, pan, parseSpan, shown, spanText, steady, tickText, ticks, within, zoom } from './view'
 
 const all = { from: 0, to: 100_000 }
 
@@ -35,6 +35,10 @@ test('steady is of all steps, open while it runs, and the whole run where there 
   const p = (name: 'warmup' | 'steady' | 'drain', step: number, from: number, to: number | null) => ({ name, step, from, to })
   expect(steady([p('warmup', 0, 0, 10), p('steady', 0, 10, 20), p('steady', 1, 25, 30), p('drain', 1, 30, 31)], all)).toEqual({ from: 10, to: 30 })
   expect(steady([p('warmup', 0, 0, 10), p('steady', 0, 10, null)], all)).toEqual({ from: 10, to: 100_000 })
+  const late = [p('warmup', 0, 5, 10), p('steady', 0, 10, null)]
+  expect(shown(late)).toEqual([{ name: 'prepare', step: 0, from: 0, to: 5 }, ...late])
+  expect(shown(late.slice(1).map((x) => ({ ...x, from: 0 }))).map((x) => x.name)).toEqual(['steady'])
+  expect(shown([])).toEqual([])
   expect(steady([], all)).toEqual(all)
 })
 

@@ -55,6 +55,12 @@ export function steady(phases: Phase[], span: Span): Span {
   return { from: Math.min(...list.map((p) => p.from)), to: Math.max(...list.map((p) => p.to ?? span.to)) }
 }
 
+/** The phases of a run, and in front of them what passed before its load began. */
+export function shown(phases: Phase[]): { name: Phase['name'] | 'prepare'; step: number; from: Ms; to: Ms | null }[] {
+  const first = phases[0]
+  return first && first.from > 0 ? [{ name: 'prepare', step: first.step, from: 0, to: first.from }, ...phases] : phases
+}
+
 const nice = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10800e3, 21600e3, 43200e3, 86400e3,
 ]

@@ -12,7 +12,7 @@ const en = {
   net: 'Network', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: 'Retransmits', lag: 'Client lag', sendLag: 'send', readLag: 'read', canaryLag: 'canary', cpu: 'Client CPU',
 
   valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', failedRun: 'failed', stopping: 'stopping', connecting: 'connecting again',
-  warmup: 'warm-up', steady: 'steady', drain: 'drain', step: 'step {n} of {of}', of: '{a} of {b}', left: '{t} left',
+  prepare: 'preparing', warmup: 'warm-up', steady: 'steady', drain: 'drain', step: 'step {n} of {of}', of: '{a} of {b}', left: '{t} left',
   hInFlight: 'in flight', hGoodput: 'goodput', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: 'output', hFailures: 'failures',
   over: '+{by} over {limit}', manifold: '{by} × {limit}', overOnly: 'over {limit}', firstTurns: 'first turns', laterTurns: 'later turns', met: 'met', missed: 'missed', unmeasured: 'not measured', absent: 'not in this page', limits: 'Limits', workload: 'Workload', workloadRows: 'Limits and workloads', spark60: 'the last 60 s', sparkRange: 'over the range',
   wholeRun: 'Whole run', range: 'Range', goLive: 'Follow live', stop: 'Stop', stopSure: 'Stop this run?', report: 'Report', lanes: 'Lanes', marks: 'Marks', marksNone: 'No marks', table: 'Table', heat: 'Heat map', bands: 'Bands', all: 'all', byWorkload: 'workload', p50: 'p50', p95: 'p95', p99: 'p99',
@@ -39,7 +39,7 @@ export const t = words(en, {
   net: '网络', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: '重传', lag: '客户端延迟', sendLag: '发送', readLag: '读取', canaryLag: '探针', cpu: '客户端 CPU',
 
   valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', failedRun: '失败', stopping: '正在停止', connecting: '正在重新连接',
-  warmup: '预热', steady: '稳态', drain: '排空', step: '第 {n} 步，共 {of} 步', of: '{a} / {b}', left: '剩余 {t}',
+  prepare: '准备', warmup: '预热', steady: '稳态', drain: '排空', step: '第 {n} 步，共 {of} 步', of: '{a} / {b}', left: '剩余 {t}',
   hInFlight: '进行中', hGoodput: '有效吞吐', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: '输出', hFailures: '失败',
   over: '超出 {limit} {by}', manifold: '{limit} 的 {by} 倍', overOnly: '超出 {limit}', firstTurns: '首轮', laterTurns: '后续轮', met: '达标', missed: '未达标', unmeasured: '未测得', absent: '本页不含', limits: '限值', workload: '工作负载', workloadRows: '限值与工作负载', spark60: '最近 60 秒', sparkRange: '所选范围',
   wholeRun: '整个运行', range: '范围', goLive: '跟随实时', stop: '停止', stopSure: '停止此运行？', report: '报告', lanes: '泳道', marks: '标记', marksNone: '没有标记', table: '表格', heat: '热图', bands: '分位带', all: '全部', byWorkload: '负载', p50: 'p50', p95: 'p95', p99: 'p99',
