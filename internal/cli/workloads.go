@@ -186,6 +186,9 @@ func (c *workloadsShowCmd) Run(a *app) error {
 	for _, l := range radar(shapes...) {
 		fmt.Fprintln(w, l)
 	}
+	if len(shapes) > 1 {
+		fmt.Fprintln(w, "# the first, o the second, @ both")
+	}
 	for i, s := range shapes {
 		fmt.Fprintf(w, "%s %s\n", []string{"#", "o"}[i], s.Workload)
 		for _, ax := range s.Axes {

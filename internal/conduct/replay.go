@@ -54,7 +54,7 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 	}
 	t, err := trace.Load(src.path(u.Replayed()), trace.Options{
 		Format: u.Format, TimeUnit: trace.Unit(u.TimeUnit), OnBadRow: trace.Policy(u.OnBadRow), KeepZeroOutput: u.KeepZeroOutput,
-		BlockTokens: u.BlockSize, Columns: u.Column, Turns: u.Turns, Seed: s.Seed, Done: src.done,
+		BlockTokens: u.BlockSize, Columns: u.Column, Turns: u.Turns, Seed: s.Seed, Done: src.done, OutputKnown: u.OutputTokens.A > 0,
 	}, sel)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)

@@ -79,7 +79,14 @@ type Source struct {
 var reserved = map[string]string{
 	"target.api-key": "a key is never written in a scenario: put it in an environment variable and name that with api-key-env",
 	"load.agents":    "agents are not in this version yet: remove it; this process makes all load",
+
+	// Groups of a workload file.
+	"session": ofWorkloads, "prompt": ofWorkloads, "output": ofWorkloads, "retrieval": ofWorkloads,
+	"fork": ofWorkloads, "tools": ofWorkloads, "cancel": ofWorkloads, "media": ofWorkloads,
+	"slo": "the limits of a run are guards.slo; those of a workload are set for a step by set of load.steps, or in a workload file of your own",
 }
+
+const ofWorkloads = "is of a workload, not of a scenario: set it for a step by set of load.steps, or in a workload file of your own that users.workload names"
 
 // Read makes a scenario of a file and settings, with every default filled in,
 // and checks it. The error is a strictyaml.Errors with everything that is

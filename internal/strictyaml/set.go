@@ -27,6 +27,12 @@ func (d *Document) Set(v any, path, value, origin string, add bool, o Options) e
 	keys, t, problem, nearest := resolvePath(root, path)
 	if text, ok := o.Reserved[path]; ok {
 		problem, nearest = text, ""
+	} else if problem != "" {
+		// A field of a group that is none here.
+		group, _, _ := strings.Cut(path, ".")
+		if text, ok := o.Reserved[group]; ok {
+			problem, nearest = text, ""
+		}
 	}
 	if problem != "" {
 		return fail(problem, "", nearest)

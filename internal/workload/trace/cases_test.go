@@ -355,10 +355,13 @@ func TestCase145Quantised(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if *tr.Summary.Instants != 2 || !hasNotice(tr.Summary, "--spread") {
+	if *tr.Summary.Instants != 2 || !hasNotice(tr.Summary, "they are distributed") || hasNotice(tr.Summary, "--spread") {
 		t.Errorf("%d instants, notices %q", *tr.Summary.Instants, tr.Summary.Notices)
 	}
 	exact := load(t, path, Options{}, Selection{})
+	if !hasNotice(exact.Summary, "--spread") {
+		t.Errorf("exact replay: notices %q", exact.Summary.Notices)
+	}
 	if exact.Records[3].At != 0 || exact.Records[6].At != 3e9 {
 		t.Errorf("exact replay moved requests: %+v", exact.Records)
 	}

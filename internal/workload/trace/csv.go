@@ -195,8 +195,13 @@ func openCSV(r *Reader, br *bufio.Reader, _ *sniff) (source, error) {
 	if !hasOutput && !hasPrompt {
 		// Times beside the lengths of prompts are a trace that lost a column; lengths
 		// alone may be all that somebody has.
-		if hasTime && r.opts.Format == "" {
-			return nil, fmt.Errorf("read trace %s:1: no column for output, the lengths of the answers, among %s; name it with --column output=NAME, or say --format csv to have --output-tokens decide", r.base(), shown(strings.Join(t.names, ",")))
+		if hasTime && r.opts.Format == "" && !r.opts.OutputKnown {
+			return nil, fmt.Errorf("read trace %s:1: no column for output, the lengths of the answers, among %s; name it with --column output=NAME; in a run or a prediction --output-tokens may say how long they are", r.base(), shown(strings.Join(t.names, ",")))
+		}
+		if r.opts.OutputKnown {
+			r.notice("no column says how long the answers were: they are as long as asked for")
+			t.row = csvRow
+			return t, nil
 		}
 		r.notice("no column says how long the answers were: --output-tokens decides, or name one with --column output=NAME")
 	}

@@ -190,7 +190,7 @@ func TestBadRows(t *testing.T) {
 		{"unix us as ms", `{"timestamp": 1760000000000000, "input_length": 1, "output_length": 2}`, 1, "timestamp", "--time-unit us"},
 		{"negative delay", ok + `{"session_id": "a", "delay": -1, "input_length": 1, "output_length": 2}`, 2, "delay", "below 0"},
 		{"missing column", "TIMESTAMP,ContextTokens\n1,2\n", 1, "", "no column for output"},
-		{"missing column of a table", "TIMESTAMP,ContextTokens\n1,2\n", 1, "", "--column output=NAME, or say --format csv"},
+		{"missing column of a table", "TIMESTAMP,ContextTokens\n1,2\n", 1, "", "--column output=NAME; in a run or a prediction --output-tokens"},
 		{"number for a date", head + "5,10,2\n", 2, "TIMESTAMP", "not a date"},
 		{"empty cell", head + "2023-11-16 18:15:46,,2\n", 2, "ContextTokens", "is empty"},
 		{"too few cells", head + "2023-11-16 18:15:46,5\n", 2, "", "2 columns, the header has 3"},
@@ -232,6 +232,17 @@ func TestBadRows(t *testing.T) {
 		} else if s.Skipped.BadRow != 1 || len(s.Problems) != 1 || s.Problems[0].Count != 1 {
 			t.Errorf("%s: %d bad rows, problems %+v", c.name, s.Skipped.BadRow, s.Problems)
 		}
+	}
+}
+
+// TestOutputKnown: a table without the lengths of answers is right where they are said.
+func TestOutputKnown(t *testing.T) {
+	tr, err := loadText("TIMESTAMP,ContextTokens\n1,2\n5,3\n", Options{OutputKnown: true}, Selection{})
+	if err != nil || len(tr.Records) != 2 || tr.Records[1].Input != 3 || tr.Records[1].Output > 0 {
+		t.Fatalf("%+v, %v", tr, err)
+	}
+	if hasNotice(tr.Summary, "--output-tokens") || !hasNotice(tr.Summary, "as long as asked for") {
+		t.Errorf("notices %q", tr.Summary.Notices)
 	}
 }
 

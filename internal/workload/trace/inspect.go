@@ -276,6 +276,7 @@ type inspector struct {
 	grew, cut                        int            // rows whose hashes begin with those of the row before, or do not
 	lengths                          bool           // rows of one session that have lengths alone
 	deltas                           bool
+	spread                           bool // requests of one instant are
 	later                            bool // blocks are looked at when all is sorted
 	nodes                            []node
 	manyNodes, manySessions, hasDeps bool
@@ -677,7 +678,11 @@ func (i *inspector) timing(r *Reader) {
 		}
 	}
 	if largest > 1 && instants > 1 && largest*instants >= s.Timed && float64(s.Timed)/float64(instants) >= 2 {
-		r.notice("%d requests stand on %d instants, up to %d on one: exact replay sends them together; --spread distributes them over the step", s.Timed, instants, largest)
+		what := "exact replay sends them together; --spread distributes them over the step"
+		if i.spread {
+			what = "they are distributed over the step"
+		}
+		r.notice("%d requests stand on %d instants, up to %d on one: %s", s.Timed, instants, largest, what)
 	}
 }
 

@@ -51,7 +51,7 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 		return nil, fmt.Errorf("window: want a beginning and a later end, got %v to %v", sel.From, sel.To)
 	}
 	i := newInspector()
-	i.later = true
+	i.later, i.spread = true, sel.Spread
 	t := &Trace{File: r.base(), Format: r.format.name, length: r.lengthField()}
 	for {
 		rec, err := r.Next()

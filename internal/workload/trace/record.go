@@ -159,6 +159,9 @@ type Options struct {
 	// Columns says which column or field of a table holds what: keys are
 	// timestamp, input, output, session, prompt, model, id.
 	Columns map[string]string
+	// OutputKnown says that whoever reads the trace knows how long the answers are
+	// of rows that do not say it.
+	OutputKnown bool
 	// Turns says what rows of one session hold: cumulative (the whole prompt),
 	// delta (what is new), or empty for what the file says.
 	Turns string

@@ -30,6 +30,8 @@ export const scenario: Record<string, string> = {
   'a trace has its own times{}: {}': 'trace 自带时间{1}：{2}',
   'a user name or password is written in the URL: write ${NAME} for it, or use api-key-env': 'URL 中写有用户名或密码：请改为 ${NAME}，或使用 api-key-env',
   'agents are not in this version yet: remove it; this process makes all load': '此版本尚无 agents：请删除；所有负载由本进程产生',
+  'the limits of a run are guards.slo; those of a workload are set for a step by set of load.steps, or in a workload file of your own': '运行的限值写在 guards.slo；工作负载的限值请在 load.steps 的 set 中为某一步设置，或写入自己的工作负载文件',
+  'is of a workload, not of a scenario: set it for a step by set of load.steps, or in a workload file of your own that users.workload names': '属于工作负载而非场景：请在 load.steps 的 set 中为某一步设置，或写入自己的工作负载文件并由 users.workload 指明',
   'an arrival and a shape belong to a rate; users start a request when the last has ended: remove them': 'arrival 与 shape 只用于 rate；用户在上一个请求结束后才发起下一个：请删除',
   'an arrival belongs to a rate; users start a request when the last has ended: remove it': 'arrival 只用于 rate；用户在上一个请求结束后才发起下一个：请删除',
   'auto is there twice: keep one': 'auto 出现了两次：只保留一个',
