@@ -120,13 +120,15 @@ func Text(s string) Value { return Value{Text: s} }
 func Quote(s string) Value { return Value{Quote: s} }
 
 // String writes the value as an English sentence has it: counts whole, all else
-// with three significant digits, as the report does.
+// with three significant digits, times from a second on in seconds, as the report does.
 func (v Value) String() string {
 	switch {
 	case v.Number == nil:
 		return v.Text + v.Quote
 	case v.Unit == "" && *v.Number == math.Trunc(*v.Number):
 		return strconv.FormatFloat(*v.Number, 'f', 0, 64)
+	case v.Unit == "ms" && math.Abs(*v.Number) >= 999.5:
+		return Number(*v.Number/1e3, "s").String()
 	case v.Unit == "1":
 		return three(100**v.Number) + " %"
 	}

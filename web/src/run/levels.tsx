@@ -20,7 +20,7 @@ function LimitList({ limits }: { limits: Judged[] }) {
         const name = `${l.metric} ${l.stat}${l.turn ? ' · ' + t(l.turn === 'first' ? 'firstTurns' : 'laterTurns') : ''}`
         return (
           <li key={i} class={l.met === false ? 'is-fail' : ''} data-limit={`${l.workload ?? ''} ${l.metric} ${l.stat} ${l.turn ?? ''}`.trim()} title={who || undefined}>
-            <span>{name}</span> <Num f={duration(l.value)} /> <span class="muted">/ {text(l.limit)}</span> {' '}
+            <span>{name}</span> {l.value === null && l.met === false ? <span title={t('endlessWhy')}>{t('endless')}</span> : <Num f={duration(l.value)} />} <span class="muted">/ {text(l.limit)}</span> {' '}
             <span class={l.met === null ? 'muted' : ''}>{t(l.absent ? 'absent' : l.met === null ? 'unmeasured' : l.met ? 'met' : 'missed')}</span>
           </li>
         )
