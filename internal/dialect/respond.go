@@ -49,6 +49,9 @@ func (r *ServerRequest) response(w *wireRequest) error {
 		if err := json.Unmarshal(w.Reasoning, &reasoning); err != nil {
 			return &RequestError{"reasoning", bodyError(err)}
 		}
+		if err := checkEffort("reasoning.effort", reasoning.Effort); err != nil {
+			return err
+		}
 		r.Effort = reasoning.Effort
 	}
 	if len(r.ToolNames) < r.Tools {

@@ -153,6 +153,7 @@ func TestParseResponse(t *testing.T) {
 	bad(`{"input":"a","max_output_tokens":0}`, "max_output_tokens")
 	bad(`{"input":"a","n":2}`, "n")
 	bad(`{"input":"a","background":true}`, "background")
+	bad(`{"input":"a","reasoning":{"effort":"lots"}}`, "reasoning.effort")
 	bad(`{"input":"a","conversation":"c"}`, "conversation")
 	bad(`{"input":"a","prompt":{"id":"p"}}`, "prompt")
 	bad(`{"input":"a","reasoning":"high"}`, "reasoning")

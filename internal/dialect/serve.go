@@ -12,6 +12,7 @@ import (
 	_ "image/png"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/message"
@@ -290,6 +291,18 @@ func schemaOf(field string, raw json.RawMessage, inside bool) (string, error) {
 	return "", &RequestError{field, fmt.Sprintf("type must be text, json_object or json_schema, got %q", w.Type)}
 }
 
+// efforts are the words for how much a model is to think: those of the APIs and
+// engines together, the least first.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// checkEffort refuses a word that is none of efforts; "" says nothing.
+func checkEffort(field, word string) error {
+	if word == "" || slices.Contains(efforts, strings.ToLower(word)) {
+		return nil
+	}
+	return &RequestError{field, fmt.Sprintf("must be one of %s, got %.40q", strings.Join(efforts, ", "), word)}
+}
+
 // ParseRequest reads the body of a request to api as a server does. The error
 // is a *RequestError.
 func ParseRequest(api API, body []byte) (*ServerRequest, error) {
@@ -308,6 +321,9 @@ func ParseRequest(api API, body []byte) (*ServerRequest, error) {
 	}
 	if r.Thinking == nil {
 		r.Thinking = w.Template.Thinking
+	}
+	if err := checkEffort("reasoning_effort", w.Effort); err != nil {
+		return nil, err
 	}
 	for _, t := range w.Tools {
 		if name := functionName(api, t); name != "" {

@@ -246,6 +246,8 @@ func TestParseRequest(t *testing.T) {
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"max_tokens":3,"min_tokens":4}`, "min_tokens")
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"stop":4}`, "stop")
 	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"tool_choice":4}`, "tool_choice")
+	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"reasoning_effort":"lots"}`, "reasoning_effort")
+	bad(OpenAIChat, `{"messages":[{"role":"user","content":"a"}],"reasoning_effort":"lo"}`, "reasoning_effort")
 	bad(OpenAICompletions, `{"prompt":null}`, "prompt")
 	bad(OpenAICompletions, `{"prompt":[]}`, "prompt")
 }
