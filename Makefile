@@ -62,7 +62,8 @@ demo: build ## the main job against a simulated server: about a minute, no netwo
 	bin/plimsoll demo || case $$? in 3 | 4) ;; *) exit 1 ;; esac
 
 .PHONY: test
-test: panel unit integration ## unit and integration tests
+test: panel unit integration ## unit and integration tests, then those of the panel, in a browser too
+	@if why="$$($(have-node))"; then $(MAKE) web-test browser; else echo "skip  web-test and browser: $$why: there is no panel to test"; fi
 
 .PHONY: unit
 unit: ## every package's tests, the rules of the house too
