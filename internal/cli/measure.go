@@ -131,6 +131,7 @@ func (a *app) printSummary(s *stats.Summary, fitted *run.Probe) error {
 // nil, is told of it too.
 func (a *app) conduct(s *scenario.Scenario, show showing, w *live.Watch) (*conduct.Result, error) {
 	p := newProgress(a.env, show.quiet)
+	p.prepare("preparing the run: what users send is read, the target is looked at")
 	watching, enough := context.WithCancel(context.Background())
 	var watched sync.WaitGroup
 	if show.block && p.tty && !p.quiet {

@@ -56,18 +56,18 @@ type twinPredictCmd struct {
 	replayFlags
 	LengthRange string `name:"length-range" placeholder:"LO-HI" group:"users" help:"Spread both lengths evenly between these shares of them, as 0.8-1.0."`
 
-	Users       []string `name:"users" sep:"none" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
-	Rate        []string `name:"rate" sep:"none" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string   `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
-	Burstiness  string   `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
-	Shape       string   `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
-	Stages      string   `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
-	Duration    string   `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
-	Requests    string   `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
-	Warmup      string   `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string   `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 24h without a file: it costs nothing)."`
-	MaxInFlight string   `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
-	Seed        string   `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal predictions, to the byte (default 1)."`
+	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
+	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
+	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
+	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
+	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
+	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
+	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
+	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
+	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 24h without a file: it costs nothing)."`
+	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
+	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal predictions, to the byte (default 1)."`
 
 	SLO            []string `name:"slo" sep:"none" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
 	MaxErrorShare  string   `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests was refused (default 0.5)."`
@@ -199,6 +199,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 		return err
 	}
 	p := newProgress(a.env, c.Quiet)
+	p.prepare("preparing the prediction: what users send is read")
 	cfg.Progress = p.show
 	var last *probe.Steering
 	if probe.Of(s) != "" {

@@ -31,8 +31,9 @@ type progress struct {
 	drawn    int  // how many lines stand on the terminal
 	stopping bool // the user has been told
 	said     time.Duration
-	// after tells, when the load is over, what still takes time.
-	after *time.Timer
+	// before tells, when nothing has begun yet, what takes time; after does when the
+	// load is over.
+	before, after *time.Timer
 	// status is what stands below the line with --live, nil without; line is the last
 	// line of progress.
 	status *status
@@ -41,17 +42,42 @@ type progress struct {
 	made   bool // it was said that what the panel draws is made
 }
 
-// workingAfter is how long the figures may take before that is said.
+// workingAfter is how long what has no line of its own may take before it is said.
 const workingAfter = 2 * time.Second
 
 func newProgress(env *Env, quiet bool) *progress {
 	return &progress{w: env.Stderr, tty: env.StderrTTY, quiet: quiet}
 }
 
+// prepare says what is being done if that takes long: until the first line, or the end.
+func (p *progress) prepare(what string) {
+	if p.quiet {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before = time.AfterFunc(workingAfter, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.before != nil {
+			_, _ = io.WriteString(p.w, report.Cut(report.Printable(what), report.Width-1)+"\n")
+		}
+	})
+}
+
+// prepared ends what prepare began, with the lock held.
+func (p *progress) prepared() {
+	if p.before != nil {
+		p.before.Stop()
+		p.before = nil
+	}
+}
+
 // show is called about once a second.
 func (p *progress) show(c conduct.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.prepared()
 	if c.Stopping && !c.Over && !p.stopping {
 		p.stopping = true
 		p.clear()
@@ -182,6 +208,7 @@ func (p *progress) clear() {
 func (p *progress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.prepared()
 	if p.after != nil {
 		p.after.Stop()
 		p.after = nil

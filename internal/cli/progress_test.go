@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -99,6 +100,38 @@ func TestProgressOnATerminal(t *testing.T) {
 			if utf8.RuneCountInString(line) >= 80 {
 				t.Fatalf("the line wraps: %q", line)
 			}
+		}
+	})
+}
+
+// TestPreparing: what takes long before the load is said once, unless it is quick.
+func TestPreparing(t *testing.T) {
+	f := func(quiet bool, wait time.Duration, want string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			var b bytes.Buffer
+			p := newProgress(&Env{Stderr: &b, StderrTTY: true}, quiet)
+			p.prepare("reading \x1b[2J x.csv")
+			time.Sleep(wait)
+			p.close()
+			time.Sleep(time.Hour)
+			if got := b.String(); got != want {
+				t.Errorf("after %v: %q, want %q", wait, got, want)
+			}
+		})
+	}
+	f(false, workingAfter-1, "")
+	f(false, workingAfter+1, "reading \\x1b[2J x.csv\n")
+	f(true, time.Hour, "")
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := newProgress(&Env{Stderr: &b}, false)
+		p.prepare("reading")
+		p.show(conduct.Progress{Steps: 1, Users: 1})
+		time.Sleep(time.Hour)
+		p.close()
+		if b.Len() > 0 {
+			t.Errorf("%q although the load had begun", b.String())
 		}
 	})
 }

@@ -41,18 +41,18 @@ type scenarioFlags struct {
 	Lengths      string   `name:"lengths" placeholder:"HOW" group:"users" help:"exact asks the server before the run how long its tokens are, where there is no tokenizer; estimated (default) does not."`
 	replayFlags
 
-	Users       []string `name:"users" sep:"none" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
-	Rate        []string `name:"rate" sep:"none" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
-	Arrival     string   `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
-	Burstiness  string   `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
-	Shape       string   `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
-	Stages      string   `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
-	Duration    string   `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
-	Requests    string   `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
-	Warmup      string   `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
-	Drain       string   `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 1m)."`
-	MaxInFlight string   `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
-	Seed        string   `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
+	Users       string `name:"users" placeholder:"N[,N...]" group:"load" help:"Users that each wait for their answer. A list is run one step after another."`
+	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
+	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
+	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
+	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
+	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step (default 1m)."`
+	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
+	Warmup      string `name:"warmup" placeholder:"D" group:"load" help:"Load before the window, not in the figures."`
+	Drain       string `name:"drain" placeholder:"D" group:"load" help:"How long to wait at the end for requests of the window (default 1m)."`
+	MaxInFlight string `name:"max-in-flight" placeholder:"N" group:"load" help:"Cap on requests in flight."`
+	Seed        string `name:"seed" placeholder:"N" group:"load" help:"Equal seeds make equal prompts, lengths and arrivals."`
 
 	SLO            []string `name:"slo" sep:"none" placeholder:"LIMIT,..." group:"guards" help:"What is expected: ttft.p95=500ms,tpot.mean=40ms. Missed: exit code 3."`
 	MaxErrorShare  string   `name:"max-error-share" placeholder:"X" group:"guards" help:"Stop when more than this share of the last 100 requests failed (default 0.5)."`
@@ -62,7 +62,7 @@ type scenarioFlags struct {
 	Tag               []string `name:"tag" sep:"none" placeholder:"K=V" group:"data" help:"A label of the run; may be repeated."`
 	Out               string   `name:"out" placeholder:"DIR" group:"data" help:"Folder of runs (default runs)."`
 	SaveText          bool     `name:"save-text" group:"data" help:"Keep the answers too."`
-	Telemetry         []string `name:"telemetry" sep:"none" placeholder:"URL,..." group:"data" help:"auto (default: looked for on the endpoint's host), none, or pages to read; auto may stand beside pages."`
+	Telemetry         string   `name:"telemetry" placeholder:"URL,..." group:"data" help:"auto (default: looked for on the endpoint's host), none, or pages to read; auto may stand beside pages."`
 	TelemetryInterval string   `name:"telemetry-interval" placeholder:"D" group:"data" help:"Time between two readings, 100ms to 1m (default 1s)."`
 	TelemetryTables   []string `name:"telemetry-tables" sep:"none" placeholder:"FILE,..." group:"data" help:"Files that say what the names on pages of other sources mean."`
 	Set               []string `name:"set" sep:"none" placeholder:"PATH=VALUE" group:"data" help:"Set any field of the scenario; may be repeated."`

@@ -59,6 +59,9 @@ func (*traceInspectCmd) Examples() []string {
 }
 
 func (c *traceInspectCmd) Run(a *app) error {
+	p := newProgress(a.env, false)
+	p.prepare("reading " + c.File)
+	defer p.close()
 	opts := c.options(a)
 	opts.OnBadRow = trace.Skip
 	var s *trace.Summary
@@ -135,7 +138,10 @@ func (c *traceConvertCmd) Run(a *app) (err error) {
 		defer func() { err = finish(err) }()
 		w = f
 	}
+	p := newProgress(a.env, false)
+	p.prepare("reading " + c.File)
 	done, err := trace.Convert(w, a.env.path(c.File), c.To, opts, trace.Selection{From: c.From, To: c.Until, Spread: c.Spread, Limit: c.Limit})
+	p.close()
 	if err != nil {
 		return traceError(err)
 	}

@@ -314,6 +314,9 @@ func (c *workloadsPreviewCmd) Run(a *app) error {
 	if c.Turns < 1 {
 		return usagef("workloads preview: --turns %d: want at least 1", c.Turns)
 	}
+	wait := newProgress(a.env, false)
+	wait.prepare("reading the documents")
+	defer wait.close()
 	f, r, err := c.open(a, c.Name)
 	if err != nil {
 		return usagef("workloads preview: %w", err)
