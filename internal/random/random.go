@@ -45,12 +45,6 @@ func Stream(seed uint64) *rand.Rand {
 // Seed makes src the source of the stream with the given seed, from its beginning.
 func Seed(src *rand.PCG, seed uint64) { src.Seed(seed, mix(seed^golden)) }
 
-// User returns the generator of one user under seed. It depends on the two
-// alone.
-func User(seed, user uint64) *rand.Rand {
-	return Stream(Derive(seed, user))
-}
-
 // Kind is the shape of a distribution.
 type Kind uint8
 

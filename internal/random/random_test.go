@@ -11,21 +11,21 @@ import (
 // The values are pinned: a run must be repeatable with a later version of the
 // program, so a change here is a change of every scenario.
 func TestStreamsArePinned(t *testing.T) {
-	r := User(42, 7)
+	r := Stream(Derive(42, 7))
 	var got []uint64
 	for range 4 {
 		got = append(got, r.Uint64())
 	}
 	want := []uint64{0xb91cf20a55ff80d8, 0xa92cbfd07eb0cfc8, 0x41fbfe90cb89528e, 0xe84a72b4e6ea769d}
 	if !slices.Equal(got, want) {
-		t.Errorf("User(42, 7) draws %#x, want %#x", got, want)
+		t.Errorf("the stream of 42, 7 draws %#x, want %#x", got, want)
 	}
 	if got, want := Derive(42, 1, 2), uint64(0x663392a185fe5d77); got != want {
 		t.Errorf("Derive(42, 1, 2) = %#x, want %#x", got, want)
 	}
 	f := func(d Dist, want ...int) {
 		t.Helper()
-		r := User(1, 0)
+		r := Stream(Derive(1, 0))
 		var got []int
 		for range want {
 			got = append(got, d.Int(r, 1))
@@ -73,8 +73,8 @@ func TestNeighboursAreUncorrelated(t *testing.T) {
 	const n = 4000
 	var xs, ys []float64
 	for u := range uint64(n) {
-		xs = append(xs, User(3, u).Float64())
-		ys = append(ys, User(3, u+1).Float64())
+		xs = append(xs, Stream(Derive(3, u)).Float64())
+		ys = append(ys, Stream(Derive(3, u+1)).Float64())
 	}
 	var sx, sy, sxx, syy, sxy float64
 	for i := range xs {
@@ -97,7 +97,7 @@ func TestNeighboursAreUncorrelated(t *testing.T) {
 func TestDistributionsHaveTheirParameters(t *testing.T) {
 	const n = 100_000
 	sample := func(d Dist) []float64 {
-		r := User(11, 0)
+		r := Stream(Derive(11, 0))
 		xs := make([]float64, n)
 		for i := range xs {
 			xs[i] = d.Float(r)
@@ -154,7 +154,7 @@ func TestBoundsHoldAlways(t *testing.T) {
 
 func TestUniformWholeNumbersAreEquallyLikely(t *testing.T) {
 	d := Dist{Kind: Uniform, A: 1, B: 4}
-	r := User(5, 0)
+	r := Stream(Derive(5, 0))
 	var n [6]int
 	const draws = 40_000
 	for range draws {
@@ -173,7 +173,7 @@ func TestUniformWholeNumbersAreEquallyLikely(t *testing.T) {
 func TestFurtherDistributionsHaveTheirParameters(t *testing.T) {
 	const n = 200_000
 	moments := func(d Dist) (mean, cv float64) {
-		r := User(13, 0)
+		r := Stream(Derive(13, 0))
 		var sum, squares float64
 		for range n {
 			x := d.Float(r)
@@ -200,7 +200,7 @@ func TestFurtherDistributionsHaveTheirParameters(t *testing.T) {
 	// below the 99.9th percentile of 19 degrees of freedom.
 	for _, s := range []float64{0.5, 1, 1.1, 2.5} {
 		d := Dist{Kind: Zipf, A: 3, B: s, Max: 22}
-		r := User(17, 0)
+		r := Stream(Derive(17, 0))
 		var got [20]float64
 		sum := 0.0
 		for range n {
@@ -227,7 +227,7 @@ func TestFurtherDistributionsHaveTheirParameters(t *testing.T) {
 	if mean, _ := moments(mixed); math.Abs(mean-mixed.Mean()) > 1 || mixed.Mean() != 150 {
 		t.Errorf("mixture has mean %.2f and says %g", mean, mixed.Mean())
 	}
-	r := User(1, 1)
+	r := Stream(Derive(1, 1))
 	fixed := 0
 	for range n {
 		if mixed.Int(r, 0) == 100 {

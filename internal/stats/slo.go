@@ -9,7 +9,6 @@ import (
 
 	"plimsoll/internal/histogram"
 	"plimsoll/internal/record"
-	"plimsoll/internal/scenario"
 )
 
 // ParseStat reads the name of a statistic of a limit: mean, max, or a
@@ -255,18 +254,4 @@ func PooledStat(parts []*histogram.Histogram, requests, infinite int64, stat str
 		return float64(h.Max())
 	}
 	return h.Mean()
-}
-
-// LimitMetrics returns the names of the figures that a limit can be about.
-func LimitMetrics() []string {
-	return []string{"ttft", "ttft_from_schedule", "ttfc", "ttlt", "e2e", "e2e_from_schedule", "tpot", "itl"}
-}
-
-// CheckLimit says whether l names a figure and a statistic that exist.
-func CheckLimit(l scenario.Limit) error {
-	if !slices.Contains(LimitMetrics(), l.Metric) {
-		return fmt.Errorf("read limit %s.%s: figure %q is none of %s", l.Metric, l.Stat, l.Metric, strings.Join(LimitMetrics(), ", "))
-	}
-	_, err := ParseStat(l.Stat)
-	return err
 }

@@ -324,14 +324,6 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q is %d", s, got)
 		}
 	}
-	if err := CheckLimit(scenario.Limit{Metric: "ttft", Stat: "p95"}); err != nil {
-		t.Error(err)
-	}
-	for _, l := range []scenario.Limit{{Metric: "ttf", Stat: "p95"}, {Metric: "ttft", Stat: "p0"}} {
-		if err := CheckLimit(l); err == nil {
-			t.Errorf("%+v is right", l)
-		}
-	}
 }
 
 func TestCutOfAKilledRun(t *testing.T) {

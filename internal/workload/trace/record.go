@@ -94,15 +94,6 @@ func (r *Record) reset(line int) {
 	*r = Record{Line: line, At: Unset, Input: Unknown, Output: Unknown, Delay: Unset, Prefix: Unknown, Cached: Unknown}
 }
 
-// tail returns how many tokens the last of the blocks holds, 0 without blocks.
-func (r *Record) tail() int {
-	n := len(r.Hashes)
-	if n == 0 {
-		return 0
-	}
-	return min(r.BlockTokens, r.Input-(n-1)*r.BlockTokens)
-}
-
 // Unit is a unit of time.
 type Unit string
 
