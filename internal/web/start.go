@@ -22,8 +22,8 @@ type work struct {
 	done  <-chan struct{}
 	// halt ends it at once; nil when it was begun elsewhere.
 	halt context.CancelFunc
-	// past are the snapshots of the run that ended last, until another begins: a client
-	// whose connection broke off before the end misses nothing.
+	// past are the snapshots of the run that ended last, for pastTime at most or until
+	// another begins: a client whose connection broke off before the end misses nothing.
 	past   *live.Ring
 	pastID string
 }
@@ -70,7 +70,15 @@ func (k *work) now() (w *live.Watch, done <-chan struct{}, halt context.CancelFu
 	if k.watch != nil {
 		select {
 		case <-k.done:
-			k.past, k.pastID = k.watch.Ring(), k.watch.ID()
+			past := k.watch.Ring()
+			k.past, k.pastID = past, k.watch.ID()
+			time.AfterFunc(pastTime, func() {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				if k.past == past {
+					k.past, k.pastID = nil, ""
+				}
+			})
 			k.watch, k.halt = nil, nil
 		default:
 		}
@@ -101,6 +109,10 @@ func (s *Server) watchOf(id string) *live.Watch {
 	}
 	return nil
 }
+
+// pastTime is how long snapshots are kept behind the end of a run: as long as those of
+// one under way.
+const pastTime = live.Kept * time.Second
 
 // startTime bounds what may pass until a run has its folder: the look at the target
 // and at the pages of telemetry.

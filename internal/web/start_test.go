@@ -11,10 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"plimsoll/internal/clock"
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
+	"plimsoll/internal/load"
 	"plimsoll/internal/run"
 	"plimsoll/internal/twin"
 )
@@ -291,4 +294,58 @@ func TestNotStarted(t *testing.T) {
 	if status, _, b := call(t, readonly, "POST", "/api/scenarios/check", `{"scenario": "x: 1"}`); status != http.StatusOK {
 		t.Errorf("check of a panel that only shows: %d %s", status, b)
 	}
+}
+
+// TestPastIsForgotten: the snapshots of a run that has ended are there for who comes back
+// soon, and not for ever.
+func TestPastIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const id = "20260101T000000Z-x"
+		began := func(id string) (*live.Watch, chan struct{}) {
+			w, done, c := live.New(), make(chan struct{}), clock.New()
+			w.Begin(live.Run{
+				Row: detail.RunRow{ID: id, Tags: map[string]string{}}, Start: c.Start(), Now: c.Now, Live: new(load.Live), Plan: []load.Step{{Users: 1, Duration: time.Hour}},
+			})
+			return w, done
+		}
+		var k work
+		f := func(what, id string, there, ended bool) {
+			t.Helper()
+			ring, _, over := k.snapshots(id)
+			if (ring != nil) != there || over != ended {
+				t.Errorf("%s: snapshots are there: %v, over %v; want %v, %v", what, ring != nil, over, there, ended)
+			}
+		}
+		w, done := began(id)
+		if err := k.begin(w, done, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		f("under way", id, true, false)
+		f("another", "20260101T000000Z-y", false, true)
+		f("none", "", false, true)
+		w.End(nil, nil)
+		close(done)
+		f("at the end", id, true, true)
+		time.Sleep(pastTime - 1)
+		f("soon", id, true, true)
+		time.Sleep(2 * time.Nanosecond)
+		synctest.Wait()
+		f("long after", id, false, true)
+
+		w, done = began(id)
+		if err := k.begin(w, done, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		w.End(nil, nil)
+		close(done)
+		f("at the next end", id, true, true)
+		w, done = began("20260101T000000Z-z")
+		if err := k.begin(w, done, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		f("when another began", id, false, true)
+		w.End(nil, nil)
+		close(done)
+		time.Sleep(2 * pastTime)
+	})
 }
