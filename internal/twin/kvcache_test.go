@@ -2,10 +2,13 @@ package twin
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"plimsoll/internal/random"
 )
 
 // blockwise is the prefix cache block by block, written from the description of
@@ -469,4 +472,73 @@ func TestRadixCacheAgainstSingleBlocks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What an engine keeps of texts is bounded by its memory, however many sequences it has
+// served: of conversations that begin alike and part, of texts that came once, and
+// of those who left early.
+func TestPrefixCacheStaysBounded(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector takes memory")
+	}
+	for name, cfg := range map[string]EngineConfig{
+		"vllm":    {Policy: VLLM, Blocks: 2000},
+		"sglang":  {Policy: SGLang, Blocks: 32_000, BlockTokens: 1},
+		"windows": {Policy: VLLM, Blocks: 2000, Window: 128, FullBlocks: 1, WindowBlocks: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.MaxNumSeqs, cfg.MaxNumBatchedTokens, cfg.PrefixCache = 64, 2048, true
+			e := newTestEngine(t, cfg)
+			rng, now, texts := random.Stream(1), 0.0, uint64(0)
+			serve := func(n int) {
+				var last [100][]Extent // what each of so many users has said and heard
+				for range n {
+					u := rng.IntN(len(last))
+					if len(last[u]) == 0 || len(last[u]) > 12 {
+						last[u] = []Extent{{ID: rng.Uint64() % 4, Tokens: 100}}
+					}
+					texts += 2
+					content := append(slices.Clone(last[u]), Extent{1000 + texts, 30})
+					s := &Seq{Content: content, Answer: 1001 + texts, Output: 1 + rng.IntN(80), Account: Account{Arrival: now}}
+					for _, x := range content {
+						s.Prompt += x.Tokens
+					}
+					last[u] = append(content, Extent{s.Answer, s.Output})
+					e.Submit(s)
+					if rng.IntN(50) == 0 {
+						e.Cancel(s)
+					}
+					for e.running.n+e.waiting.n > 40 {
+						length, _ := e.Begin(now)
+						now += length
+						e.End(now, nil)
+					}
+				}
+				for e.running.n+e.waiting.n > 0 {
+					length, _ := e.Begin(now)
+					now += length
+					e.End(now, nil)
+				}
+			}
+			live := func() int64 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				return int64(m.HeapAlloc)
+			}
+			serve(2000)
+			if e.Evicted == 0 || e.Counters.PrefixHits == 0 {
+				t.Fatalf("%d blocks evicted, %d tokens found: nothing to see", e.Evicted, e.Counters.PrefixHits)
+			}
+			before := live()
+			const n = 40_000
+			serve(n)
+			// One pointer kept of each would be 8 bytes, what it leads to many more.
+			if grown := live() - before; grown > 16*n {
+				t.Errorf("%d bytes more are kept after %d more sequences", grown, n)
+			}
+			runtime.KeepAlive(e)
+		})
+	}
 }
