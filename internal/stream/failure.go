@@ -43,7 +43,7 @@ func (x *Exchange) failWith(ctx context.Context, err error) {
 	case f == FailReset && x.Headers == unset && errors.Is(err, io.EOF):
 		text = "connection closed before any byte of a response"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		text += ": no local port is free for this address, use fewer connections at once or more addresses"
+		text += ": no local port is free for this address: use fewer connections at once or more addresses, or widen the range of ports (Linux: net.ipv4.ip_local_port_range)"
 	case errors.Is(err, syscall.EMFILE):
 		text += ": raise the limit of open files (ulimit -n)"
 	case f == FailTruncated && x.Headers != unset:

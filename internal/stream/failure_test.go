@@ -567,14 +567,15 @@ func TestDialFailures(t *testing.T) {
 	tests := []struct {
 		err  error
 		want Failure
+		fix  string // what else it says: the limit that was met
 	}{
-		{&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}, FailDNS},
-		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, FailConnectRefused},
-		{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, FailConnectRefused},
-		{&net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, FailConnectTimeout},
-		{&net.OpError{Op: "dial", Err: syscall.EMFILE}, FailResource},
-		{&net.OpError{Op: "dial", Err: syscall.EADDRNOTAVAIL}, FailResource},
-		{errors.New("odd"), FailProtocol},
+		{&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}, FailDNS, ""},
+		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, FailConnectRefused, ""},
+		{&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, FailConnectRefused, ""},
+		{&net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}, FailConnectTimeout, ""},
+		{&net.OpError{Op: "dial", Err: syscall.EMFILE}, FailResource, "ulimit -n"},
+		{&net.OpError{Op: "dial", Err: syscall.EADDRNOTAVAIL}, FailResource, "net.ipv4.ip_local_port_range"},
+		{errors.New("odd"), FailProtocol, ""},
 	}
 	for _, tt := range tests {
 		c := newClient(t, Config{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, tt.err }})
@@ -582,6 +583,9 @@ func TestDialFailures(t *testing.T) {
 		c.Do(t.Context(), &x, &Request{URL: "http://x/"})
 		if x.Failure != tt.want || !strings.Contains(x.Err, "connect to x:80") {
 			t.Errorf("%v: failure %v %q, want %v", tt.err, x.Failure, x.Err, tt.want)
+		}
+		if !strings.Contains(x.Err, tt.fix) {
+			t.Errorf("%v: %q does not say %q", tt.err, x.Err, tt.fix)
 		}
 		if x.End == unset || x.Next() || x.Body() != nil {
 			t.Errorf("%v: a failed exchange has an end and no body", tt.err)
