@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +68,15 @@ func (c cpuStat) since(then cpuStat) (busy, stolen float64) {
 		return 0, 0
 	}
 	return 1 - (c.idle-then.idle)/all, (c.stolen - then.stolen) / all
+}
+
+// ownTime is the processor time that this process has used.
+func ownTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // othersBusy returns the share of the machine that is busy while nothing of the
