@@ -35,6 +35,7 @@ var rooms = []struct {
 	{"detail", []string{"filter.go", "one.go", "requests.go", "scatter.go"}},
 	{"live", []string{"marks.go"}},
 	{"probe", nil},
+	{"report", []string{"row.go"}},
 	{"scenario", []string{"dist.go", "hardware.go", "read.go", "replay.go", "secret.go", "shape.go", "share.go", "validate.go"}},
 	{"stats", []string{"level.go"}},
 	{"strictyaml", []string{"decode.go", "document.go", "flow.go", "set.go"}},

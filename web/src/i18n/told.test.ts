@@ -79,3 +79,9 @@ test('numbers are written as the panel writes them', () => {
   expect(reader.said({ code: 'token_count', values: { share: { number: 0.1234, unit: '1' } } })).toContain('12.3\u2009%')
   expect(reader.said({ code: 'no_success', values: { requests: { number: 12345 } } })).toContain('12.3\u2009k')
 })
+
+test('the load of a workload beside others is said in Chinese', () => {
+  expect(reader.text('legal/a 0.200 sessions/s poisson')).toBe('legal/a 0.200 会话/秒 poisson')
+  expect(reader.text('b 3 users')).toBe('b 3 个用户')
+  expect(reader.text('c 1.00 sessions/s gamma, at most 8 in flight')).toBe('c 1.00 会话/秒 gamma，最多 8 个同时进行')
+})

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RunRow } from '../api'
-import { findRuns, readTags, tagChange, tagText } from './find-runs'
+import { findRuns, loadParts, readTags, tagChange, tagText } from './find-runs'
 
 const run = (over: Partial<RunRow>): RunRow => ({ id: 'i', name: '', model: '', target: '', load: '', note: '', verdict: null, state: 'completed', live: false, workloads: [], tags: {}, ...over } as RunRow)
 
@@ -30,5 +30,14 @@ describe('tags', () => {
   })
   it('change by what differs only', () => {
     expect(tagChange({ a: '1', b: '2', c: '3' }, { a: '1', b: 'x', d: '4' })).toEqual({ b: 'x', c: null, d: '4' })
+  })
+})
+
+describe('loadParts', () => {
+  it('parts the load of several workloads at their names alone', () => {
+    const load = 'legal/a 0.200 sessions/s poisson spikes:to=6, every=18s, b 3 users, c 1.00 sessions/s constant, at most 8 in flight'
+    expect(loadParts(load, ['legal/a', 'b', 'c'])).toEqual(['legal/a 0.200 sessions/s poisson spikes:to=6, every=18s', 'b 3 users', 'c 1.00 sessions/s constant, at most 8 in flight'])
+    expect(loadParts('4, 8 users', ['a', 'b'])).toEqual(['4, 8 users'])
+    expect(loadParts('', [])).toEqual([''])
   })
 })

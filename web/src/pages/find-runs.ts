@@ -38,3 +38,17 @@ export function tagChange(from: Record<string, string>, to: Record<string, strin
   for (const [k, v] of Object.entries(to)) if (from[k] !== v) out[k] = v
   return out
 }
+
+/** What a run was loaded with: of several workloads a part for each, which is a sentence of its own. */
+export function loadParts(load: string, workloads: readonly string[]): string[] {
+  const parts: string[] = []
+  if (!load.startsWith(`${workloads[0]} `)) return [load]
+  let rest = load
+  for (const name of workloads.slice(1)) {
+    const at = rest.indexOf(`, ${name} `)
+    if (at < 0) continue
+    parts.push(rest.slice(0, at))
+    rest = rest.slice(at + 2)
+  }
+  return [...parts, rest]
+}

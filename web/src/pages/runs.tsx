@@ -10,7 +10,7 @@ import { told } from '../i18n/told'
 import { useKeys } from '../keys'
 import { go, setQuery } from '../route'
 import { Empty, Later, Num, Time, Trouble, useLoad } from '../ui'
-import { findRuns, readTags, tagChange, tagText } from './find-runs'
+import { findRuns, loadParts, readTags, tagChange, tagText } from './find-runs'
 import { Failed } from './parts/failed'
 import './runs.css'
 
@@ -88,7 +88,7 @@ export default function Runs({ query }: PageProps) {
                         <td>
                           <div class="rn-name">
                             <a href={`/runs/${encodeURIComponent(r.id)}`} title={r.id}>{r.name || r.id}</a>
-                            <span class="rn-note rn-what" title={r.load}>{[told(r.load), r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
+                            <span class="rn-note rn-what" title={r.load}>{[loadParts(r.load, r.workloads).map(p => told(p)).join(', '), r.model, r.workloads.length > 2 ? `${r.workloads[0]} +${r.workloads.length - 1}` : r.workloads.join(', ')].filter(Boolean).join(' · ')}</span>
                             {r.note && <span class="rn-note">{r.note}</span>}
                             {r.problem && <span class="rn-note is-note rn-problem">{t('whatWrong', { file: r.problem.file, text: told(r.problem.text), fix: told(r.problem.fix) })}</span>}
                             {Object.keys(r.tags).length > 0 && (

@@ -210,4 +210,13 @@ export const server: Record<string, string> = {
   '{}{} sessions/s, {}': '{1}{2} 会话/秒，{3}',
   '{}: it may be in {}, which cannot be read': '{1}：它可能在无法读取的 {2} 中',
   'a number of /requests; what cannot be read of the run is among its marks': '/requests 中的编号；运行中无法读取的内容列在其标记里',
+  // Why a file of a run cannot be read, and what to do about it.
+  'it has no schema': '它没有 schema', 'it is empty: its writing did not come to its end': '它是空的：写入没有完成', 'it is larger than {} bytes': '它超过 {1} 字节', 'no regular file': '不是普通文件', 'of all': '（整体）',
+  'it is no JSON at byte {}: {}': '不是 JSON，第 {1} 字节处：{2}',
+  'its field {}, at byte {}, is a {}': '其字段 {1}（第 {2} 字节处）是 {3}', 'it is no regular file but a folder, a link or a pipe': '它不是普通文件，而是文件夹、链接或管道', 'it is not there': '它不存在', 'this process may not read it': '本进程无权读取', 'it is not as it should be {}': '内容不符合要求：{1}',
+  'its schema is {}, and this plimsoll reads {}: {}': '其 schema 为 {1}，而此 plimsoll 读取 {2}：{3}', 'written by another version of plimsoll': '由另一版本的 plimsoll 写成',
+  'put it back from a copy of the run, or delete the run; what is in requests and telemetry can be read without it, by whatever reads Parquet': '从该运行的副本恢复它，或删除该运行；requests 与 telemetry 中的内容无需它即可由任何能读 Parquet 的程序读取',
+  'put it back from a copy of the run: without it nothing tells model, load and workloads': '从该运行的副本恢复它：没有它就不知道模型、负载方式与工作负载', 'open the run: its figures are made again of the records': '打开该运行：其指标将由记录重新生成',
+  'use the plimsoll that wrote it, or a newer one': '使用写成它的 plimsoll，或更新的版本',
+  'write the note and the tags anew; what is there now is kept as {}.old': '重新写备注与标签；现有内容保留为 {1}.old', 'simulated: {}': '模拟：{1}',
 }

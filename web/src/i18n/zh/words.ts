@@ -4,7 +4,7 @@
 export const words: Record<string, string> = {
   'warm-up': '预热', steady: '稳态', drain: '排空',
   '{} requests/s': '{1} 请求/秒', '{} users and {} requests/s, {}': '{1} 个用户与 {2} 请求/秒，{3}',
-  '{} sessions/s': '{1} 会话/秒', '{} users and {} sessions/s, {}': '{1} 个用户与 {2} 会话/秒，{3}',
+  '{} sessions/s': '{1} 会话/秒', '{} sessions/s {}': '{1} 会话/秒 {2}', '{} sessions/s {}, at most {} in flight': '{1} 会话/秒 {2}，最多 {3} 个同时进行', '{} users and {} sessions/s, {}': '{1} 个用户与 {2} 会话/秒，{3}',
   achieved: '实际速率', completed: '完成速率', goodput: '有效吞吐', attainment: '达标比例', offered: '要求速率', errors: '失败数', error_share: '失败比例', metric: '指标', statistic: '统计量', ':': '：',
   'find model {}: no such name in the catalogue; nearest: {}': '查找模型 {1}：目录中没有；相近的有：{2}',
   '{} in {} on {}, {} KV tokens, context {}': '{1}，{2}，运行于 {3}，KV {4} token，上下文 {5}',
@@ -20,12 +20,7 @@ export const words: Record<string, string> = {
   bandwidth: '带宽', knee: '拐点', bend: '弯折', base: '基础', flat: '平段', slope: '斜率', stall: '停顿', cache: '缓存', capacity: '容量', sequences: '序列', spread: '差异', mixed: '混合', step: '单步', way: '途中', prompt: '提示',
   '{} users': '{1} 个用户', '{} streams': '{1} 个流', '1 stream': '1 个流', '{} requests': '{1} 个请求', '1 request': '1 个请求', '{} prefills': '{1} 次预填充', '1 prefill': '1 次预填充', '{} answers': '{1} 个回答', '1 answer': '1 个回答',
   '{} lengths': '{1} 种长度', '1 length': '1 种长度', '{} sequences': '{1} 个序列', '1 sequence': '1 个序列', '{} standstills': '{1} 次停顿', '1 standstill': '1 次停顿', 'ms/user': 'ms/用户', 'ms/token': 'ms/token', 'tokens/s': 'token/s',
-  // Why a file of a run cannot be read, and what to do about it.
-  'it is no JSON at byte {}: {}': '不是 JSON，第 {1} 字节处：{2}', 'unexpected end of JSON input': 'JSON 不完整', 'invalid character {} in string literal': '字符串中有无效字符 {1}',
+  // What Go's reader of JSON says, within why a file of a run cannot be read.
+  'unexpected end of JSON input': 'JSON 不完整', 'invalid character {} in string literal': '字符串中有无效字符 {1}',
   'invalid character {} looking for beginning of value': '值的开头是无效字符 {1}', 'invalid character {} looking for beginning of object key string': '键的开头是无效字符 {1}', 'invalid character {} after {}': '{2} 之后有无效字符 {1}',
-  'its field {}, at byte {}, is a {}': '其字段 {1}（第 {2} 字节处）是 {3}', 'it is no regular file but a folder, a link or a pipe': '它不是普通文件，而是文件夹、链接或管道', 'it is not there': '它不存在', 'this process may not read it': '本进程无权读取', 'it is not as it should be {}': '内容不符合要求：{1}',
-  'its schema is {}, and this plimsoll reads {}: written by another version of plimsoll': '其 schema 为 {1}，而此 plimsoll 读取 {2}：由另一版本的 plimsoll 写成',
-  'put it back from a copy of the run, or delete the run; what is in requests and telemetry can be read without it, by whatever reads Parquet': '从该运行的副本恢复它，或删除该运行；requests 与 telemetry 中的内容无需它即可由任何能读 Parquet 的程序读取',
-  'put it back from a copy of the run: without it nothing tells model, load and workloads': '从该运行的副本恢复它：没有它就不知道模型、负载方式与工作负载', 'open the run: its figures are made again of the records': '打开该运行：其指标将由记录重新生成',
-  'let the user who runs plimsoll read it (chmod, chown)': '让运行 plimsoll 的用户可以读取它（chmod、chown）', 'use the plimsoll that wrote it, or a newer one': '使用写成它的 plimsoll，或更新的版本', 'write the note and the tags anew; what is there now is kept as {}': '重新写备注与标签；现有内容保留为 {1}',
 }
