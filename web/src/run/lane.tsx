@@ -282,7 +282,7 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
   if (lane.kind === 'envelope') return <EnvelopeLegend board={board} lane={lane} />
   if (lane.parts.length < 2) return null
   return (
-    <ul class={'legend' + (lane.parts.length > 4 ? ' chips' : '')}>
+    <ul class={'legend' + (lane.parts.length > 5 ? ' chips pairs' : lane.parts.length > 4 ? ' dense' : '')}>
       {lane.parts.map((p) => {
         const name = partName(p)
         return (
