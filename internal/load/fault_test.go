@@ -317,6 +317,58 @@ func TestEndlessAnswer(t *testing.T) {
 	})
 }
 
+// TestImpossibleUsage: a server's count that no answer of the asked length can have is
+// no count, however it is sent, and its request has failed.
+func TestImpossibleUsage(t *testing.T) {
+	const most = capFactor*16 + capSlack
+	stream := func(writes ...play.Write) *play.Script {
+		return respond(play.Response{Status: 200, Headers: events, Framing: "chunked", Writes: writes}, "eof", 30)
+	}
+	for name, answer := range map[string]func(tokens int) *play.Script{
+		"at the end": func(n int) *play.Script {
+			return stream(play.Write{At: 10, Text: chunk("a") + chunk("b")}, play.Write{At: 20, Text: fmt.Sprintf(endForm, 8, n, 8+n)})
+		},
+		"running": func(n int) *play.Script {
+			running := strings.TrimSuffix(chunk("a"), "}\n\n") + fmt.Sprintf(`,"usage":{"prompt_tokens":3,"completion_tokens":%d}}`+"\n\n", n)
+			return stream(play.Write{At: 10, Text: running}, play.Write{At: 20, Text: chunk("b") + "data: [DONE]\n\n"})
+		},
+		"whole": func(n int) *play.Script {
+			return refusing(200, fmt.Sprintf(`{"choices":[{"index":0,"message":{"role":"assistant","content":"a b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":%d,"completion_tokens_details":{"reasoning_tokens":%d}}}`, n, n))
+		},
+	} {
+		for _, n := range []int{most, most + 1, 2_000_000_000} {
+			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					g := newRig(t, answer(n))
+					g.population.Output = fixed(1, 16).Output
+					g.run()
+					r := g.only()
+					if n <= most {
+						if r.Error == record.BadBody || int(r.Output) != n {
+							t.Errorf("ended as %v %q: %s with %d tokens, want %d", r.Status, r.Error, r.Message, r.Output, n)
+						}
+						return
+					}
+					if r.Error != record.BadBody || !strings.Contains(r.Message, fmt.Sprintf("its usage says %d tokens", n)) {
+						t.Errorf("ended as %v %q: %s", r.Status, r.Error, r.Message)
+					}
+					if r.Output != record.Unknown || r.Reasoning != record.Unknown {
+						t.Errorf("it has %d tokens, %d of reasoning", r.Output, r.Reasoning)
+					}
+					for _, e := range r.Events {
+						if e.Cumulative > most || e.Tokens > most {
+							t.Errorf("an event has %d tokens, %d with those before", e.Tokens, e.Cumulative)
+						}
+					}
+					if live := g.live.Snapshot().OutputTokens; live > 2 {
+						t.Errorf("live counts %d tokens", live)
+					}
+				})
+			})
+		}
+	}
+}
+
 // An answer that begins before the request is sent whole is flagged.
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -407,6 +407,24 @@ func (w *worker) fail(kind record.ErrorKind, message string) {
 	w.rec.Status, w.rec.Error, w.rec.Message = record.Failed, kind, cut(message, messageLimit)
 }
 
+// disbelieve takes back a server's count of output tokens that no answer of the asked
+// length can have: it would be all that the token rates of a run tell of.
+func (w *worker) disbelieve() {
+	r := &w.rec
+	if int(r.Output) <= w.limit {
+		return
+	}
+	if r.Status == record.OK {
+		w.fail(record.BadBody, fmt.Sprintf("the server ignored the output limit: its usage says %d tokens, %d were asked for", r.Output, r.AskedOutput))
+	}
+	r.Output, r.Reasoning = record.Unknown, record.Unknown
+	for i := range r.Events {
+		if e := &r.Events[i]; int(e.Cumulative) > w.limit {
+			e.Cumulative = record.Unknown
+		}
+	}
+}
+
 // collect moves what the exchange and the decoder know into the record.
 func (w *worker) collect() {
 	r, ex, res := &w.rec, &w.ex, w.dec.Result()
@@ -435,6 +453,7 @@ func (w *worker) collect() {
 	}
 
 	r.Prompt, r.Cached, r.Output, r.Reasoning = res.Usage.Prompt, res.Usage.Cached, res.Usage.Completion, res.Usage.Reasoning
+	w.disbelieve()
 	r.Fallbacks = res.Fallbacks
 	if w.run.keepText {
 		r.Text = res.Text
