@@ -9,18 +9,23 @@ import (
 // machine's; here it only matters that they measure at the right pace.
 func TestCanary(t *testing.T) {
 	for _, off := range []bool{false, true} {
+		began := time.Now()
 		c := NewCanary(Config{NoKernelTimes: off})
 		if c.Kernel != (kernelTimesHere && !off) {
 			t.Errorf("kernel times %v", c.Kernel)
 		}
 		time.Sleep(300 * time.Millisecond) // real time: a real socket and timer
+		untilLags(t, c, 5)
 		c.Stop()
+		// The time that went by, not the time that was asked for: a busy machine
+		// sleeps longer, and holds up a look as long as it likes.
+		took := time.Since(began)
 		lags := c.Lags()
-		if n := lags.Count(); n < 5 || n > 40 {
-			t.Errorf("%d lags in 0.3 s, want some 30", n)
+		if n := int64(lags.Count()); n > 2+int64(took/(7500*time.Microsecond)) {
+			t.Errorf("%d lags in %v, want at most one each 7.5 ms", n, took)
 		}
-		if lags.Max() <= 0 || lags.Max() > int64(time.Second) {
-			t.Errorf("largest lag %d ns", lags.Max())
+		if lags.Max() <= 0 || lags.Max() > 2*int64(took) {
+			t.Errorf("largest lag %d ns in %v", lags.Max(), took)
 		}
 		t.Logf("kernel %v: %d lags, p50 %d us, p99 %d us", c.Kernel, lags.Count(), lags.Quantile(0.5)/1000, lags.Quantile(0.99)/1000)
 	}
@@ -33,16 +38,23 @@ func TestCanaryIgnores(t *testing.T) {
 		now := func() int64 { return int64(time.Since(start)) }
 		c := NewCanary(Config{NoKernelTimes: off, Now: now, Start: start})
 		c.Ignore(now() + int64(time.Hour))
-		time.Sleep(100 * time.Millisecond) // real time: a real socket and timer
-		if n := c.Lags().Count(); n > 5 {
-			t.Errorf("%d lags although the time has not come", n)
-		}
 		before := c.Lags().Count()
+		time.Sleep(100 * time.Millisecond) // real time: a real socket and timer
+		if n := c.Lags().Count(); n > before+1 { // one may have been under way
+			t.Errorf("%d lags more although the time has not come", n-before)
+		}
 		c.Ignore(now())
-		time.Sleep(200 * time.Millisecond) // real time: likewise
+		untilLags(t, c, before+3)
 		c.Stop()
-		if n := c.Lags().Count(); n < before+3 {
-			t.Errorf("%d lags, %d of them before the time", n, before)
+	}
+}
+
+// untilLags waits for the canary to have looked so many times.
+func untilLags(t *testing.T, c *Canary, n uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); c.Lags().Count() < n; time.Sleep(5 * time.Millisecond) { // real time: a real socket and timer
+		if time.Now().After(deadline) {
+			t.Fatalf("%d lags within a minute, want %d", c.Lags().Count(), n)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestStreamOverSocket(t *testing.T) {
 	c := newClient(t, Config{})
 	var x Exchange
 	for round := range 3 {
-		c.Do(t.Context(), &x, &Request{URL: srv.URL + "/v1", Body: []byte("hello"), TotalTimeout: 5 * time.Second})
+		c.Do(t.Context(), &x, &Request{URL: srv.URL + "/v1", Body: []byte("hello"), TotalTimeout: time.Minute})
 		if x.Failure != NoFailure || x.Status != 200 || x.Framing != FrameSSE {
 			t.Fatalf("round %d: failure %v %q, status %d, framing %d", round, x.Failure, x.Err, x.Status, x.Framing)
 		}
