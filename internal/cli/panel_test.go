@@ -87,7 +87,7 @@ func TestRunServes(t *testing.T) {
 	url, stop := serve("chat")
 	defer stop()
 	// Whatever the machine does, the run misses this limit.
-	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "4s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "8s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
 	panel := c.until(`panel at (http://127\.0\.0\.1:\d+/)`)
 	runs := func() (out struct {
 		Runs []struct {
@@ -111,7 +111,7 @@ func TestRunServes(t *testing.T) {
 		return out
 	}
 	var id string
-	for deadline := time.Now().Add(10 * time.Second); id == "" && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); id == "" && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond) // real time: sockets are in use
 		if l := runs().Runs; len(l) == 1 && l[0].Live {
 			id = l[0].ID

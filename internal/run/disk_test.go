@@ -515,7 +515,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the child does not write")
 	}
-	time.Sleep(3 * time.Second) // real time: the child is another process
+	time.Sleep(4 * time.Second) // real time: the child is another process
 	killed := time.Now()
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -532,7 +532,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 		ended = i + 1
 		// The interval of the parts, and much time to write one on a busy
 		// machine: the same share of 2.5 s would be 5 s.
-		if time.Unix(0, ns).Before(killed.Add(-every - 1500*time.Millisecond)) {
+		if time.Unix(0, ns).Before(killed.Add(-every - 2500*time.Millisecond)) {
 			before = i + 1
 		}
 	}

@@ -39,7 +39,7 @@ func TestCanaryIgnores(t *testing.T) {
 		c := NewCanary(Config{NoKernelTimes: off, Now: now, Start: start})
 		c.Ignore(now() + int64(time.Hour))
 		before := c.Lags().Count()
-		time.Sleep(100 * time.Millisecond) // real time: a real socket and timer
+		time.Sleep(100 * time.Millisecond)       // real time: a real socket and timer
 		if n := c.Lags().Count(); n > before+1 { // one may have been under way
 			t.Errorf("%d lags more although the time has not come", n-before)
 		}

@@ -108,7 +108,7 @@ func TestSockets(t *testing.T) {
 	dead := "http://" + play.Nobody(t) + "/metrics"
 	var sink sinkLog
 	c := clock.New()
-	s := newScraper(t, Config{Clock: c, Sink: &sink, Every: 50 * time.Millisecond, Timeout: 10 * time.Second, Targets: []Target{
+	s := newScraper(t, Config{Clock: c, Sink: &sink, Every: 50 * time.Millisecond, Timeout: time.Minute, Targets: []Target{
 		{URL: good.URL + "/metrics"},
 		{URL: dead},
 		{URL: raw(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })},
@@ -137,7 +137,7 @@ func TestSockets(t *testing.T) {
 	}
 	began = time.Now()
 	s.Close()
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 30*time.Second { // half of what a reading may take
 		t.Errorf("Close took %v", took)
 	}
 	info := s.Info()
