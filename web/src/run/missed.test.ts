@@ -28,7 +28,7 @@ test('a figure over the limit of a workload says by how much and of whom', () =>
 })
 
 test('another figure or statistic than the one shown is named, and failures are infinite', () => {
-  expect(missed([limit({ stat: 'mean', value: 1000, met: false }), limit({ metric: 'ttfc', value: null, met: false })], /^ttf/, 'ttft')).toEqual(['over 500\u2009ms: unanswered requests · ttfc p95', '2 × 500\u2009ms · mean'])
+  expect(missed([limit({ stat: 'mean', value: 1000, met: false }), limit({ metric: 'ttfc', value: null, met: false })], /^ttf/, 'ttft')).toEqual(['unanswered > 500\u2009ms · ttfc p95', '2 × 500\u2009ms · mean'])
   expect(missed([limit({ metric: 'e2e', value: 600, met: false, workload: 'docs', turn: 'first' })], /^(e2e|ttlt)/, '')).toEqual(['+20\u2009% over 500\u2009ms · e2e p95 docs, first turns'])
 })
 
