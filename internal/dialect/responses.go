@@ -143,13 +143,11 @@ func (d *Decoder) response(name, data []byte) Delta {
 		d.res.Done, out.Terminal = true, true
 		return out
 	}
-	kind, p, ok := d.delta(data)
+	kind, p, ok := d.delta(name, data)
 	if ok && p.kind == pieceCallID { // none that carries text
 		switch string(kind) {
-		case "response.created", "response.completed", "response.incomplete", "response.failed", "response.output_item.added", "error":
+		case "response.created", "response.completed", "response.incomplete", "response.failed", "response.output_item.added", "error", "":
 			ok = false
-		case "":
-			ok = string(name) != "error" && len(name) > 0
 		}
 		if ok {
 			return out
@@ -166,13 +164,19 @@ func (d *Decoder) response(name, data []byte) Delta {
 		d.res.Fallbacks++
 	}
 	var e responseEvent
-	if json.Unmarshal(data, &e) != nil {
+	bad := json.Unmarshal(data, &e) != nil
+	if kind := or(e.Type, string(name)); (kind == "error" && (bad || e.Message == "")) || kind == "" {
+		// An error object has one form in all APIs, and some send it under no name.
+		if d.failed(data, kind == "error") {
+			out.Err = true
+			return out
+		}
+	}
+	if bad {
 		d.res.Bad = true
 		return out
 	}
-	if e.Type == "" {
-		e.Type = string(name)
-	}
+	e.Type = or(e.Type, string(name))
 	d.told(&e, &out)
 	out.Marks = d.marks
 	return out
@@ -193,10 +197,21 @@ func pieceOf(kind []byte) pieceKind {
 	return pieceCallID
 }
 
-// delta looks for the type of an event and the place of its text. It is false for
-// what it does not understand.
-func (d *Decoder) delta(b []byte) (kind []byte, p piece, ok bool) {
-	p.call = noCall
+// failed takes an error object in the data of an event; false says that there is none.
+// Of an event that is named an error whatever it holds is one.
+func (d *Decoder) failed(data []byte, named bool) bool {
+	d.chunk.reset()
+	if !named && (!d.chunk.parse(data, OpenAIChat, false) || d.chunk.err == nil) {
+		return false
+	}
+	d.fail(data)
+	return true
+}
+
+// delta looks for the type of an event, which is its name where the data has none, and
+// for the place of its text. It is false for what it does not understand.
+func (d *Decoder) delta(name, b []byte) (kind []byte, p piece, ok bool) {
+	kind, p.call = name, noCall
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return nil, p, false

@@ -91,6 +91,9 @@ func TestResponsesEvents(t *testing.T) {
 	if diff := cmp.Diff(want, r); diff != "" || !last.Terminal {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
+	if lens, _ := respond(t, &d, `response.output_text.delta|{"delta":"abc"}`); lens[0] != 3 {
+		t.Errorf("of text whose type stands beside the data alone %d bytes came, want 3", lens[0])
+	}
 
 	f := func(want Result, events ...string) {
 		t.Helper()
@@ -106,6 +109,11 @@ func TestResponsesEvents(t *testing.T) {
 	f(Result{ErrorMessage: "no room", ErrorType: "server_error"}, `|{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"no room"}}}`)
 	f(Result{ErrorMessage: "slow down", ErrorType: "rate_limit"}, `error|{"type":"error","code":"rate_limit","message":"slow down"}`)
 	f(Result{ErrorMessage: "broken", ErrorType: "error"}, `error|{"message":"broken"}`)
+	f(Result{ErrorMessage: "slow down", ErrorType: "rate_limit"}, `error|{"type":"error","error":{"type":"rate_limit","message":"slow down"}}`)
+	f(Result{ErrorMessage: "slow down", ErrorType: "error"}, `|{"type":"error","code":429,"message":"slow down"}`)
+	f(Result{ErrorMessage: "no room", ErrorType: "server_error"}, `|{"error":{"code":500,"message":"no room","type":"server_error"}}`)
+	f(Result{ID: "resp_1", Finish: "stop", Finished: true, Done: true}, // types that stand beside the data alone
+		`response.created|{"response":{"id":"resp_1"}}`, `response.output_text.delta|{"delta":"a"}`, `response.completed|{"response":{"status":"completed"}}`)
 	f(Result{Bad: true}, `|{"type":"response.output_text.delta","delta":`)
 	f(Result{}, `response.queued|{"response":{}}`, `|{"type":"response.output_text.delta"}`)
 	f(Result{Done: true}, `|[DONE]`)
