@@ -114,15 +114,18 @@ func (s *Store) countGood(v *view) {
 		if s.goods != nil || len(list) == 0 {
 			return
 		}
-		s.goods = make([][]uint32, len(v.workloads))
+		goods := make([][]uint32, len(v.workloads))
 		v.eachGood(list, 0, math.MaxInt64, func(t int64, workload int) {
-			cells := s.goods[workload]
+			cells := goods[workload]
 			for k := t / s.meta.Step; int64(len(cells)) <= min(k, mostCells); {
 				cells = append(cells, 0)
 			}
 			cells[min(t/s.meta.Step, mostCells)]++
-			s.goods[workload] = cells
+			goods[workload] = cells
 		})
+		s.mu.Lock() // Size may be asked at the same time
+		defer s.mu.Unlock()
+		s.goods = goods
 	})
 }
 

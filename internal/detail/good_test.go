@@ -3,7 +3,9 @@ package detail
 import (
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -113,5 +115,20 @@ func TestGoodAgainstExact(t *testing.T) {
 	})
 	if !some {
 		t.Error("no request of any run was good: nothing was compared")
+	}
+}
+
+// Whoever asks how large a store is may do so while another has it count.
+func TestSizeWhileCounting(t *testing.T) {
+	in, list := someRun(rand.New(rand.NewPCG(1, 2)), 50, 2)
+	in.Limits = []scenario.Limit{{Metric: "e2e", Stat: "max", Value: time.Second}}
+	s := storeOf(in, list)
+	s.finish()
+	var asked sync.WaitGroup
+	asked.Go(func() { s.Size() })
+	asked.Go(func() { s.Bands([]string{"e2e"}, "", 0, 0, 10) })
+	asked.Wait()
+	if len(s.goods) == 0 {
+		t.Error("nothing was counted")
 	}
 }

@@ -126,6 +126,7 @@ func load(r *run.Run, dir string, of stamp) (*Store, error) {
 	}
 	for _, l := range s.lost {
 		if r.Check(l.File) == nil {
+			_ = s.Close() // read only: nothing can be lost
 			return nil, fmt.Errorf("%w: %s can be read by now", errStale, l.File)
 		}
 	}
