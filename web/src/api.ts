@@ -243,21 +243,25 @@ export function address(path: string, params: Params = {}): string {
   return s ? `${path}?${s}` : path
 }
 
-/** Asks the server, and gives its JSON or throws an ApiError. */
-export async function ask<T>(path: string, init: { method?: string; body?: unknown; signal?: AbortSignal } = {}): Promise<T> {
-  const headers: Record<string, string> = { Accept: 'application/json' }
-  if (init.body !== undefined || (init.method && init.method !== 'GET')) headers['Content-Type'] = 'application/json'
-  let res: Response
+/** Fetches; where there is no answer it throws an ApiError that says so. */
+async function reach(path: string, init: RequestInit): Promise<Response> {
   try {
-    res = await fetch(path, {
-      method: init.method ?? 'GET', headers, credentials: 'same-origin',
-      ...(init.body !== undefined && { body: JSON.stringify(init.body) }),
-      ...(init.signal && { signal: init.signal }),
-    })
+    return await fetch(path, { ...init, credentials: 'same-origin' })
   } catch (err) {
     if (init.signal?.aborted) throw err
     throw new ApiError(0, 'the server does not answer', '', 'is plimsoll still running?')
   }
+}
+
+/** Asks the server, and gives its JSON or throws an ApiError. */
+export async function ask<T>(path: string, init: { method?: string; body?: unknown; signal?: AbortSignal } = {}): Promise<T> {
+  const headers: Record<string, string> = { Accept: 'application/json' }
+  if (init.body !== undefined || (init.method && init.method !== 'GET')) headers['Content-Type'] = 'application/json'
+  const res = await reach(path, {
+    method: init.method ?? 'GET', headers,
+    ...(init.body !== undefined && { body: JSON.stringify(init.body) }),
+    ...(init.signal && { signal: init.signal }),
+  })
   if (res.status === 204) return undefined as T
   let body: unknown = null
   try {
@@ -294,8 +298,8 @@ export const api = {
   deleteRun: (id: string) => ask<void>(`/api/runs/${enc(id)}?confirm=${enc(id)}`, { method: 'DELETE' }),
   /** Rejects with a ScenarioRefused when the scenario is wrong. */
   start: async (scenario: string): Promise<{ id: string }> => {
-    const res = await fetch('/api/runs', {
-      method: 'POST', credentials: 'same-origin',
+    const res = await reach('/api/runs', {
+      method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ scenario }),
     })
     const body = (await res.text().then<unknown>(parse).catch(() => null)) as { id?: string; errors?: ScenarioError[]; error?: { text?: string; fix?: string; said?: Said } } | null

@@ -44,6 +44,20 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: read
   return { ...state, again: () => setTurn((n) => n + 1) }
 }
 
+/**
+ * Counts up every ms while the page is seen, and when the returned function is called. What is
+ * still being read is not begun again: on a slow line nothing would ever arrive.
+ */
+export function useTick(ms: number | null, reading: { readonly current: boolean }): [number, () => void] {
+  const [tick, set] = useState(0)
+  useEffect(() => {
+    if (ms === null) return
+    const timer = setInterval(() => { if (!document.hidden && !reading.current) set((n) => n + 1) }, ms)
+    return () => clearInterval(timer)
+  }, [ms])
+  return [tick, () => set((n) => n + 1)]
+}
+
 /** Shows its children only when it has been there for 300 ms: what is quicker needs no sign of waiting. */
 export function Later({ children }: { children: ComponentChildren }) {
   const [show, set] = useState(false)

@@ -113,7 +113,7 @@ export class BundleSource implements Source {
 
   async requests(q: Query): Promise<Rows> {
     const found = this.#find(q)
-    const total = this.#rows.length
+    const total = this.#find({ ...q, filter: '' }).length
     const rows = sorted(found, q.sort ?? 't')
     const offset = q.offset ?? 0
     return { total, matched: rows.length, rows: rows.slice(offset, offset + (q.limit ?? 200)) }
@@ -298,7 +298,7 @@ function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc, weight: (r
   }
   if (dots.length <= maxPoints) {
     for (const d of dots) put(d.r, d.y)
-    return { matched: dots.length, colors, points, tiles: null, y_log: true }
+    return { matched: found.length, without: found.length - dots.length, colors, points, tiles: null, y_log: true }
   }
   // Tiles of equal size on a logarithmic scale; what is not above 0 lies in the lowest row.
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity]
@@ -341,7 +341,7 @@ function scatterOf(found: RequestRow[], q: ScatterQuery, doc: RunDoc, weight: (r
     put(t.low.r, t.low.y)
     if (t.high.r !== t.low.r) put(t.high.r, t.high.y)
   }
-  return { matched: dots.length, colors, points, tiles: out, y_log: true }
+  return { matched: found.length, without: found.length - dots.length, colors, points, tiles: out, y_log: true }
 }
 
 /** What the requests in a box share against the rest, ranked by how much more often it is so among them. */

@@ -6,6 +6,7 @@ import { type Ms, type Query, type RequestRow, type RunDoc, type Source } from '
 import type { PageProps } from '../app'
 import { count, duration, elapsed, type Figure, plain, share } from '../format'
 import { words } from '../i18n'
+import { told } from '../i18n/told'
 import { useKeys } from '../keys'
 import { setQuery, usePlace } from '../route'
 import { palette, workColor } from '../theme'
@@ -128,7 +129,7 @@ export function Requests(p: RequestsProps) {
         })}
         {scatter.value && (scatter.value.without ?? 0) > 0 && <span class="muted">{t('without', { n: scatter.value.without ?? 0 })}</span>}
         {scatter.value?.tiles && <span class="muted">{t('tiles')}</span>}
-        {p.source.sampled && <span class="is-note">{t('sampled', { how: p.source.sampled })}</span>}
+        {p.source.sampled && <span class="is-note">{t('sampled', { how: told(p.source.sampled) })}</span>}
       </div>
       {scatter.error && <Trouble error={scatter.error} again={scatter.again} />}
       <div ref={plotRef}>

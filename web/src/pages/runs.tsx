@@ -9,7 +9,7 @@ import { words } from '../i18n'
 import { told } from '../i18n/told'
 import { useKeys } from '../keys'
 import { go, setQuery } from '../route'
-import { Empty, Later, Num, Time, Trouble, useLoad } from '../ui'
+import { Empty, Later, Num, Time, Trouble, useLoad, useTick } from '../ui'
 import { findRuns, loadParts, readTags, tagChange, tagText } from './find-runs'
 import { Failed } from './parts/failed'
 import './runs.css'
@@ -28,8 +28,12 @@ const t = words(
 )
 
 export default function Runs({ query }: PageProps) {
-  const [tick, setTick] = useState(0)
+  const [live, setLive] = useState(false)
+  const reading = useRef(true)
+  const [tick, look] = useTick(live ? 2000 : 10_000, reading)
   const runs = useLoad(s => api.runs(s), [tick])
+  reading.current = runs.loading
+  useEffect(() => setLive(runs.value?.some(r => r.live) ?? false), [runs.value])
   const version = useLoad(s => api.version(s), [])
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [editing, setEditing] = useState<string | null>(null)
@@ -37,11 +41,6 @@ export default function Runs({ query }: PageProps) {
   const [failed, setFailed] = useState<Error | null>(null)
   const field = useRef<HTMLInputElement>(null)
   const search = query.get('q') ?? ''
-  const live = runs.value?.some(r => r.live) ?? false
-  useEffect(() => {
-    const timer = setInterval(() => { if (!document.hidden) setTick(n => n + 1) }, live ? 2000 : 10_000)
-    return () => clearInterval(timer)
-  }, [live])
   const all = runs.value ?? []
   const shown = findRuns(all, search)
   const picked = all.filter(r => chosen.has(r.id) && !r.live && readable(r))
@@ -111,7 +110,7 @@ export default function Runs({ query }: PageProps) {
                             : <button type="button" class="button small" aria-expanded={editing === r.id} onClick={() => setEditing(editing === r.id ? null : r.id)}>{t('edit')}</button>}
                         </td>
                       </tr>
-                      {editing === r.id && <tr><td /><td colSpan={11}><Edit r={r} done={() => { setEditing(null); setTick(n => n + 1) }} /></td></tr>}
+                      {editing === r.id && <tr><td /><td colSpan={11}><Edit r={r} done={() => { setEditing(null); look() }} /></td></tr>}
                     </Fragment>
                   ))}
                 </tbody>

@@ -7,7 +7,7 @@ import { count, duration, figure, local, plain, utc } from '../format'
 import { words } from '../i18n'
 import { told } from '../i18n/told'
 import { go, setQuery } from '../route'
-import { Later, Num, Trouble, useLoad } from '../ui'
+import { Later, Num, Trouble, useLoad, useTick } from '../ui'
 import { Editor, type EditorHandle } from './parts/editor'
 import { Failed } from './parts/failed'
 import { useRested } from './parts/size'
@@ -57,14 +57,15 @@ export default function Scenarios({ query }: PageProps) {
   const [refused, setRefused] = useState<{ text: string; errors: ScenarioError[] } | null>(null)
   const [starting, setStarting] = useState(false)
   const [stopping, setStopping] = useState(false)
-  const [tick, setTick] = useState(0)
+  const reading = useRef(true)
+  const [tick, look] = useTick(3000, reading)
   const handle = useRef<EditorHandle | null>(null)
   const stored = useLoad(s => api.scenarios(s), [tick])
   const schema = useLoad(s => api.schema(s), [])
   const version = useLoad(s => api.version(s), [])
   const library = useLoad(s => api.workloads({}, s), [])
   const runs = useLoad(s => api.runs(s), [tick])
-  useEffect(() => { const timer = setInterval(() => { if (!document.hidden) setTick(n => n + 1) }, 3000); return () => clearInterval(timer) }, [])
+  reading.current = stored.loading || runs.loading
   const opened = useLoad(async s => {
     if (fromRun !== '') return { name: '', text: (await new HttpSource(fromRun).doc(s)).scenario }
     if (wanted !== '') return { name: wanted, text: (await api.scenario(wanted, s)).scenario }
@@ -89,11 +90,11 @@ export default function Scenarios({ query }: PageProps) {
   const save = (e: Event) => {
     e.preventDefault()
     if (!goodName) return
-    api.saveScenario(name, text).then(() => { setKept(text); setFailed(null); setTick(n => n + 1); setQuery({ name, run: null, workload: null }) }, trouble)
+    api.saveScenario(name, text).then(() => { setKept(text); setFailed(null); look(); setQuery({ name, run: null, workload: null }) }, trouble)
   }
   const remove = (n: string) => {
     if (sure !== n) { setSure(n); return }
-    api.deleteScenario(n).then(() => { setSure(''); setTick(x => x + 1); if (wanted === n) setQuery({ name: null }) }, trouble)
+    api.deleteScenario(n).then(() => { setSure(''); look(); if (wanted === n) setQuery({ name: null }) }, trouble)
   }
   const start = () => {
     setStarting(true)
@@ -104,7 +105,7 @@ export default function Scenarios({ query }: PageProps) {
       else trouble(e)
     })
   }
-  const stop = (r: RunRow) => { setStopping(true); api.stop(r.id).then(() => setTick(n => n + 1), trouble).finally(() => setStopping(false)) }
+  const stop = (r: RunRow) => { setStopping(true); api.stop(r.id).then(look, trouble).finally(() => setStopping(false)) }
   const known = { 'users.workload': (library.value ?? []).map(w => w.name) }
   return (
     <div class="page">

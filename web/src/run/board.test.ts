@@ -59,6 +59,34 @@ test('what came live is not laid over the series of the finished run, which have
   expect(board.frame()?.series.get(8)?.mean).toEqual([3, 4])
 })
 
+test('an answer that comes late does not take away what was chosen meanwhile', async () => {
+  const { board, source } = live()
+  await vi.advanceTimersByTimeAsync(50)
+  const waiting: (() => void)[] = []
+  const band = { count: [1], min: [1], p50: [1], p95: [1], p99: [1], max: [1] }
+  source.bands = () => new Promise((resolve) => waiting.push(() => resolve({ from: 0, step_ms: 1000, n: 1, figures: { ttft: band } })))
+  board.showWorkload('a', true)
+  board.showWorkload('b', true)
+  for (const answer of waiting.splice(2)) answer() // the second reading: of all, of a, of b
+  await vi.advanceTimersByTimeAsync(1)
+  expect(board.base?.bands.has('ttft|b')).toBe(true)
+  for (const answer of waiting) answer()
+  await vi.advanceTimersByTimeAsync(1)
+  expect(board.base?.bands.has('ttft|b')).toBe(true)
+})
+
+test('a step back in the browser leaves the lanes as they were chosen', () => {
+  const { board } = live()
+  board.choose({ keys: ['e2e', 'ttft'], heat: ['ttft'] })
+  vi.stubGlobal('location', { pathname: '/runs/x', search: '?sel=0.2-0.9', hash: '' })
+  board.revisit()
+  expect(board.selection).toEqual({ from: 200, to: 900 })
+  expect(board.isHeat('ttft')).toBe(true)
+  vi.stubGlobal('location', { pathname: '/runs/x', search: '?lanes=tpot', hash: '' })
+  board.revisit()
+  expect(board.shown.map((l) => l.key)).toEqual(['tpot'])
+})
+
 test('an instant is no range', () => {
   const { board } = live()
   board.select({ from: 200, to: 900 })

@@ -85,6 +85,9 @@ export class Board {
   #timers = new Map<string, number>()
   #abort = new AbortController()
   #loading: AbortController | null = null
+  /** How many readings of base were begun, and which of them base is. */
+  #begun = 0
+  #read = 0
   #wanted: Span | null = null
   #figuresAbort: AbortController | null = null
   /** How long the last figures took in ms. */
@@ -283,7 +286,8 @@ export class Board {
     this.view = parseSpan(q.get('view'))
     this.selection = parseSpan(q.get('sel'))
     if (this.live && this.view) this.following = false
-    this.choice = parseChoice(q.get('lanes'))
+    const choice = parseChoice(q.get('lanes'))
+    if (first || choice) this.choice = choice
     if (!first) return
     let kept: Kept = {}
     try { kept = JSON.parse(localStorage.getItem(storeKey) ?? '{}') as Kept } catch { /* nothing is kept, then */ }
@@ -300,6 +304,7 @@ export class Board {
     if (sel === (this.selection ? spanText(this.selection) : '') && view === (this.view ? spanText(this.view) : '')) return
     if (this.#writing) return
     this.#readPlace(false)
+    this.shown = arrange(this.lanes, this.choice)
     this.changed('shape', 'view', 'cursor')
     this.#want()
     this.#loadFigures()
@@ -363,14 +368,18 @@ export class Board {
 
   async #loadBase() {
     const b = this.bounds
+    const turn = ++this.#begun
     try {
       const f = await this.#load(b, this.live ? livePoints : this.#pointsFor(b), this.#abort.signal)
+      // One that was begun later and is there already knows more: what was chosen meanwhile is in it.
+      if (turn < this.#read) return
+      this.#read = turn
       // What came while it was read, and may be in neither.
       for (const s of this.#recent) f.push(s)
       this.base = f
       this.error = null
     } catch (err) {
-      if (this.#abort.signal.aborted) return
+      if (this.#abort.signal.aborted || turn < this.#read) return
       this.error = err as Error
       this.changed('shape')
       if (this.live) this.#later('base', 2000, () => void this.#loadBase())
@@ -397,7 +406,7 @@ export class Board {
     this.#wanted = grown
     this.#load(grown, this.#pointsFor(grown), abort.signal).then(
       (f) => { if (!abort.signal.aborted) { this.detail = f; this.#wanted = null; this.changed('data', 'view') } },
-      () => { this.#wanted = null },
+      () => { if (this.#loading === abort) this.#wanted = null },
     )
   }
 

@@ -8,6 +8,7 @@ import type { PageProps } from '../app'
 import { count, duration, elapsed, plain } from '../format'
 import { told } from '../i18n/told'
 import { useKeys } from '../keys'
+import type { RequestsProps } from '../pages/requests'
 import { onPlace, setQuery, usePlace } from '../route'
 import { Dialog, Empty, Later, Trouble, useLoad } from '../ui'
 import { Board } from './board'
@@ -20,16 +21,6 @@ import { length } from './view'
 import { t } from './words'
 import 'uplot/dist/uPlot.min.css'
 import './run.css'
-
-/** What the request explorer is given. */
-export interface RequestsProps {
-  source: Source; doc: RunDoc; from: Ms; to: Ms
-  filter: string; onFilter: (f: string) => void
-  selected: number | null; onSelect: (n: number | null) => void
-  live: boolean
-  /** Changes when live requests should be read again. */
-  tick: number
-}
 
 const explorer = import.meta.glob<{ Requests: ComponentType<RequestsProps> }>('../pages/requests.tsx')
 const stepsPage = import.meta.glob<{ Steps: ComponentType<{ doc: RunDoc }> }>('../pages/steps.tsx')
@@ -63,7 +54,10 @@ function Loaded({ source, doc, list }: { source: Source; doc: RunDoc; list: Seri
   const uncounted = !board.live && board.doc.run.requests === 0
   const [sent, setSent] = useState<number | null>(null)
   useEffect(() => {
-    if (uncounted) source.requests({ limit: 1 }).then((r) => setSent(r.total), () => setSent(0))
+    if (!uncounted) return
+    const abort = new AbortController()
+    source.requests({ limit: 1 }, abort.signal).then((r) => { if (!abort.signal.aborted) setSent(r.total) }, () => { if (!abort.signal.aborted) setSent(0) })
+    return () => abort.abort()
   }, [source, uncounted])
   const nothing = uncounted && sent === 0
   return (

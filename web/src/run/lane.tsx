@@ -102,6 +102,8 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
     const plot = heat ? null : new Plot(el, board, lane)
     const map = heat ? new Heat(el) : null
     let heatFor = ''
+    let begun = 0
+    let drawn = 0
     let timer = 0
     let said = -Infinity
     let read = -Infinity
@@ -115,7 +117,12 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
       if (key === heatFor || !map) return
       heatFor = key
       read = performance.now()
-      board.source.heat(lane.figure as string, '', w.from, w.to, columns, abort.signal).then((g: HeatGrid) => { map.set(g); if (painter.visible) draw.current(new Set(['data'])) }, () => {})
+      const turn = ++begun
+      board.source.heat(lane.figure as string, '', w.from, w.to, columns, abort.signal).then(
+        // An answer that comes behind a newer one is of what was looked at before.
+        (g: HeatGrid) => { if (turn < drawn) return; drawn = turn; map.set(g); if (painter.visible) draw.current(new Set(['data'])) },
+        () => { if (key === heatFor) heatFor = '' },
+      )
     }
     draw.current = (what) => {
       const redraw = what.has('data') || what.has('view') || what.has('shape')

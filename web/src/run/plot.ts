@@ -21,7 +21,7 @@ export const rightPad = 16
 /** Which parts a reader has switched off, and which workloads' bands are on. */
 export interface Toggles { off: ReadonlySet<string>; workloads: readonly string[] }
 
-export function lookColor(look: Look): string {
+function lookColor(look: Look): string {
   const p = palette()
   switch (look) {
     case 'first': return p.accent

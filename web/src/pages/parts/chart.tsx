@@ -25,11 +25,9 @@ export interface ChartSeries {
   dashed?: boolean
   /** Without marks: a fitted or predicted curve. */
   bare?: boolean
-  /** Filled below the line, for a band between lo and hi. */
-  band?: boolean
 }
 export interface ChartLine { at: number; text: string; axis: 'x' | 'y'; fail?: boolean }
-export interface Axis { name: string; log?: boolean; format: (v: number) => Figure; zero?: boolean }
+export interface Axis { name: string; log?: boolean; format: (v: number) => Figure }
 
 const left = 64
 const bottom = 40
@@ -123,7 +121,7 @@ function scaleOf(a: Axis, [lo, hi]: [number, number], from: number, to: number):
     const room = Math.max((hi / floor) ** 0.05, 1.05)
     return logarithmic(floor / room, hi * room, from, to)
   }
-  const low = a.zero === false ? lo : Math.min(lo, 0)
+  const low = Math.min(lo, 0)
   const room = (hi - low) * 0.06 || Math.abs(hi) * 0.06 || 1
   return linear(low === 0 ? 0 : low - room, hi + room, from, to)
 }
@@ -135,13 +133,11 @@ function Curve({ s, sx, sy }: { s: ChartSeries; sx: Scale; sy: Scale }) {
     if (p.y === null) runs.push([])
     else runs[runs.length - 1]!.push(`${sx.px(p.x).toFixed(1)},${sy.px(p.y).toFixed(1)}`)
   }
-  const band = s.band ? s.points.filter((p): p is ChartPoint & { lo: number; hi: number } => typeof p.lo === 'number' && typeof p.hi === 'number') : []
   return (
     <g class={`w${((s.i % 8) + 8) % 8}`}>
-      {band.length > 1 && <polygon class="ch-band" points={[...band.map(p => `${sx.px(p.x)},${sy.px(p.hi)}`), ...band.slice().reverse().map(p => `${sx.px(p.x)},${sy.px(p.lo)}`)].join(' ')} />}
       {s.line && runs.map((r, i) => r.length > 1 && <polyline key={i} class={'ch-line' + (s.dashed ? ' ch-dashed' : '')} points={r.join(' ')} />)}
       {s.bare && runs.map((r, i) => r.length === 1 && <circle key={i} cx={r[0]!.split(',')[0]} cy={r[0]!.split(',')[1]} r={1.5} fill="currentColor" />)}
-      {!s.band && s.points.map((p, i) => typeof p.lo === 'number' && typeof p.hi === 'number' && (
+      {s.points.map((p, i) => typeof p.lo === 'number' && typeof p.hi === 'number' && (
         <path key={i} class="ch-whisker" d={`M${sx.px(p.x)} ${sy.px(p.lo)}V${sy.px(p.hi)}m-3 0h6M${sx.px(p.x) - 3} ${sy.px(p.lo)}h6`} />
       ))}
       {!s.bare && s.points.map((p, i) => p.y !== null && <Mark key={i} i={s.i} x={sx.px(p.x)} y={sy.px(p.y)} r={3.5} />)}

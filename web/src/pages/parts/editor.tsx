@@ -120,7 +120,7 @@ export function Editor({ text, onText, errors, schema, known, handle }: { text: 
               return (
                 <div key={n}>
                   <span class="ed-wave" style={{ top, left: `${padding.x + from * wide - scroll.x}px`, width: `${Math.max(to - from, 1) * wide}px` }} />
-                  <span class="ed-said" style={{ top, left: `${padding.x + line.length * wide - scroll.x}px` }}>{told(e.text, e.said)}{e.fix ? ` → ${e.fix}` : ''}</span>
+                  <span class="ed-said" style={{ top, left: `${padding.x + line.length * wide - scroll.x}px` }}>{told(e.text, e.said)}{e.fix ? ` → ${told(e.fix)}` : ''}</span>
                 </div>
               )
             })}

@@ -46,12 +46,11 @@ export function stamp(i: number, colour: string, r: number, half: number, ratio:
 }
 
 /** Shape i within an SVG, in the colour of the text. */
-export function Mark({ i, x, y, r, faded }: { i: number; x: number; y: number; r: number; faded?: boolean }) {
+export function Mark({ i, x, y, r }: { i: number; x: number; y: number; r: number }) {
   const o = outline(i)
-  const opacity = faded ? 0.45 : undefined
-  if (o === 'circle') return <circle cx={x} cy={y} r={r} fill="currentColor" opacity={opacity} />
-  if (o === 'ring') return <circle cx={x} cy={y} r={r * 0.75} fill="none" stroke="currentColor" stroke-width={r * 0.5} opacity={opacity} />
-  return <polygon points={o.map(([dx, dy]) => `${x + dx * r},${y + dy * r}`).join(' ')} fill="currentColor" opacity={opacity} />
+  if (o === 'circle') return <circle cx={x} cy={y} r={r} fill="currentColor" />
+  if (o === 'ring') return <circle cx={x} cy={y} r={r * 0.75} fill="none" stroke="currentColor" stroke-width={r * 0.5} />
+  return <polygon points={o.map(([dx, dy]) => `${x + dx * r},${y + dy * r}`).join(' ')} fill="currentColor" />
 }
 
 /** Shape and colour i as a key beside a name; with status set, the colours of the statuses. */

@@ -1,10 +1,10 @@
 // The frame of a page that shows one part of a run: its name, and the way back to the whole.
 
 import type { ComponentChildren } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { HttpSource, type RunDoc, type Source } from '../../api'
 import { words } from '../../i18n'
-import { Later, Trouble, useLoad } from '../../ui'
+import { Later, Trouble, useLoad, useTick } from '../../ui'
 
 const t = words(
   { back: 'The run', reading: 'Reading the run' },
@@ -14,14 +14,12 @@ const t = words(
 /** Reads the run of an id, again every two seconds while it goes on, and shows what of it makes. */
 export function PartOfRun({ id, of }: { id: string; of: (doc: RunDoc, source: Source, tick: number) => ComponentChildren }) {
   const source = useMemo(() => new HttpSource(id), [id])
-  const [tick, setTick] = useState(0)
-  const { value: doc, error, again } = useLoad(s => source.doc(s), [source, tick])
-  const live = doc?.live ?? false
-  useEffect(() => {
-    if (!live) return
-    const timer = setInterval(() => setTick(n => n + 1), 2000)
-    return () => clearInterval(timer)
-  }, [live])
+  const [live, setLive] = useState(false)
+  const reading = useRef(true)
+  const [tick] = useTick(live ? 2000 : null, reading)
+  const { value: doc, error, again, loading } = useLoad(s => source.doc(s), [source, tick])
+  reading.current = loading
+  useEffect(() => setLive(doc?.live ?? false), [doc])
   if (doc === null) return <div class="page">{error ? <Trouble error={error} again={again} /> : <Later><p class="muted">{t('reading')}</p></Later>}</div>
   return (
     <div class="page">

@@ -1,7 +1,7 @@
 // The scatter of requests on a canvas: dots, tiles where there are too many, the box that
 // chooses some of them.
 
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { RequestRow } from '../../api'
 import { brief, elapsed, type Figure, plain } from '../../format'
 import { words } from '../../i18n'
@@ -42,6 +42,7 @@ export interface PlotProps {
 export function Plot(p: PlotProps) {
   const [ref, width] = useWidth()
   const host = useRef<HTMLDivElement | null>(null)
+  const here = useCallback((el: HTMLDivElement | null) => { host.current = el; ref(el) }, [ref])
   const dots = useRef<HTMLCanvasElement>(null)
   const canvas = useRef<HTMLCanvasElement>(null)
   const colours = useColours()
@@ -121,7 +122,7 @@ export function Plot(p: PlotProps) {
   }
   return (
     <div
-      class="rq-plot" ref={(el: HTMLDivElement | null) => { host.current = el; ref(el) }} role="application" tabIndex={0} aria-label={t('label', { figure: p.figure })}
+      class="rq-plot" ref={here} role="application" tabIndex={0} aria-label={t('label', { figure: p.figure })}
       onKeyDown={onKey} onBlur={() => setUnder(null)}
     >
       <canvas ref={dots} />
