@@ -3,11 +3,10 @@ package twin
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plimsoll/internal/message"
@@ -40,35 +39,23 @@ func (r replays) Session(uint32, uint64) workload.Machine { panic("BUG: an open 
 
 // The server's own account of a crowded engine is what the virtual driver, which
 // skips steps, predicts for the same arrivals: the medians of queue, prefill and
-// decode within 2 %, and those of the way in and out.
-func TestRealTimeIsPredicted(t *testing.T) {
+// decode and those of the way in and out, to the nanosecond.
+func TestServerIsPredicted(t *testing.T) {
 	for name, costs := range map[string]StageCosts{
 		"engine alone": {},
 		"way around":   {Request: 2e6, PromptToken: 1e4, Latency: 3e6, OutputToken: 3e5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 3 {
-				differ, late := testAgreement(t, costs)
-				if len(differ) == 0 {
-					return
-				}
-				if late < 5*time.Millisecond {
-					t.Fatal(strings.Join(differ, "\n"))
-				}
-				t.Logf("a step was %v late: once more", late)
-			}
-			t.Skip("this machine does not keep time: there is no schedule to compare with")
+			// In fake time the server is on time: who came while a real one is late would find the
+			// API process without the tokens of a step that has ended by schedule.
+			synctest.Test(t, func(t *testing.T) { testAgreement(t, costs) })
 		})
 	}
 }
 
-// testAgreement returns in what real and virtual time differ, and by how much this
-// machine was late at worst. The engine's schedule does not mind, but who comes while
-// it is late finds the API process without the tokens of a step that has ended by
-// schedule.
-func testAgreement(t *testing.T, costs StageCosts) (differ []string, late time.Duration) {
+func testAgreement(t *testing.T, costs StageCosts) {
 	cfg := ServerConfig{MaxNumSeqs: 12, MaxNumBatchedTokens: 512, Stages: &costs}
-	s, url := start(t, cfg)
+	s, url := startFake(t, cfg)
 	const n = 60
 	requests := make([]message.Request, n)
 	r := random.Stream(7)
@@ -88,11 +75,13 @@ func testAgreement(t *testing.T, costs StageCosts) (differ []string, late time.D
 				t.Errorf("status %d: %s", status, answer)
 			}
 		})
-		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) // real time: arrivals at a running server
+		time.Sleep(time.Duration(1 + r.IntN(20e6))) // no two at one instant: they would have no order
 	}
 	wg.Wait()
-	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == n })
-	late = time.Duration(s.Stats().Late.Max())
+	synctest.Wait() // what the server notes after an answer
+	if late := s.Stats().Late.Max(); late > 0 {
+		t.Errorf("a step was %v late in fake time", time.Duration(late))
+	}
 	accounts := s.replicas[0].accounts
 	slices.SortFunc(accounts, func(a, b logged) int { return cmp.Compare(a.came, b.came) })
 	users := make(replays, n)
@@ -126,18 +115,17 @@ func testAgreement(t *testing.T, costs StageCosts) (differ []string, late time.D
 		return stagesOf(&a.Account, a.came, int64(end))
 	}
 	for j, name := range StageNames() {
-		real := median(func(i int) float64 {
+		served := median(func(i int) float64 {
 			st := stages(i)
 			return float64(st.Values()[j])
 		})
 		virtual := median(func(i int) float64 { return float64(k.stages[i].Values()[j]) })
-		if math.Abs(virtual-real) > 0.02*real {
-			differ = append(differ, fmt.Sprintf("median %s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual)))
+		if virtual != served {
+			t.Errorf("median %s: %v of the server, %v predicted", name, time.Duration(served), time.Duration(virtual))
 		}
-		t.Logf("%s: %v in real time, %v predicted", name, time.Duration(real), time.Duration(virtual))
-		if j == 0 && real < float64(time.Millisecond) {
-			t.Errorf("nobody queues: %v", time.Duration(real))
+		t.Logf("%s: %v of the server, %v predicted", name, time.Duration(served), time.Duration(virtual))
+		if j == 0 && served < float64(time.Millisecond) {
+			t.Errorf("nobody queues: %v", time.Duration(served))
 		}
 	}
-	return differ, late
 }

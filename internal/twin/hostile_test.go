@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -132,18 +134,25 @@ func TestHalfOpen(t *testing.T) {
 // grid.
 func TestReplicasSpreadTheirSteps(t *testing.T) {
 	const step, n = 20 * time.Millisecond, 4
-	s, url := start(t, ServerConfig{Step: step, Replicas: n})
-	for range n {
-		post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":2,"ignore_eos":true}`)
-	}
-	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == n })
-	for _, r := range s.replicas {
-		a := r.accounts[0]
-		if off := (a.Admitted - float64(step)*float64(r.index)/n) / float64(step); off != float64(int(off)) {
-			t.Errorf("replica %d starts %v steps after its grid", r.index, off)
+	synctest.Test(t, func(t *testing.T) {
+		s, url := startFake(t, ServerConfig{Step: step, Replicas: n})
+		time.Sleep(7 * time.Millisecond)
+		for range 2 * n {
+			post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":2,"ignore_eos":true}`)
+			time.Sleep(3 * time.Millisecond)
 		}
-		if q := a.Admitted - a.Arrival; q < 0 || q > float64(step) {
-			t.Errorf("replica %d: queued for %v", r.index, time.Duration(q))
+		synctest.Wait() // what the server notes after an answer
+		for _, r := range s.replicas {
+			if len(r.accounts) != 2 {
+				t.Fatalf("replica %d served %d", r.index, len(r.accounts))
+			}
+			for _, a := range r.accounts {
+				phase := float64(step) * float64(r.index) / n
+				want := phase + float64(step)*math.Ceil((a.Arrival-phase)/float64(step))
+				if a.Admitted != want {
+					t.Errorf("replica %d began at %v with what came at %v, want %v", r.index, time.Duration(a.Admitted), time.Duration(a.Arrival), time.Duration(want))
+				}
+			}
 		}
-	}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -249,7 +249,7 @@ func readPage(t *testing.T, file string) map[string]*family {
 
 func fetch(t testing.TB, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
+	resp, err := clientOf(url).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,12 +385,11 @@ func TestPageAddsUp(t *testing.T) {
 
 // The accelerators' page has DCGM's names, types, help and labels, and shows what
 // decoding and what prefill do to a device.
-func TestPageOfDCGM(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, url := start(t, ServerConfig{Model: "llama-3.1-70b", TP: 4, Replicas: 3, DCGM: l, DCGMInterval: 50 * time.Millisecond})
+func TestPageOfDCGM(t *testing.T) { synctest.Test(t, testPageOfDCGM) }
+
+func testPageOfDCGM(t *testing.T) {
+	l := listen(t)
+	_, url := startFake(t, ServerConfig{Model: "llama-3.1-70b", TP: 4, Replicas: 3, DCGM: l, DCGMInterval: 50 * time.Millisecond})
 	want := readPage(t, "dcgm_h100.prom")
 	own := "http://" + l.Addr().String()
 	got := mustParse(t, fetch(t, own+"/metrics"))
@@ -442,19 +441,24 @@ func TestPageOfDCGM(t *testing.T) {
 	for range 3 {
 		wg.Go(func() { post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":60,"ignore_eos":true}`) })
 	}
-	eventually(t, "decoding shows", func() bool { return value("DEV_GPU_UTIL") >= 90 })
+	time.Sleep(200 * time.Millisecond)
+	if u := value("DEV_GPU_UTIL"); u < 90 {
+		t.Errorf("decoding: %v %%", u)
+	}
 	wg.Wait()
-	eventually(t, "the end shows", func() bool { return value("DEV_GPU_UTIL") == 0 })
+	time.Sleep(101 * time.Millisecond) // the page is of a whole interval
+	if u := value("DEV_GPU_UTIL"); u != 0 {
+		t.Errorf("idle again: %v %%", u)
+	}
 	if j := value("DEV_TOTAL_ENERGY_CONSUMPTION"); !(j > 0) {
 		t.Errorf("energy %v", j)
 	}
-	_, fixed := start(t, ServerConfig{Step: fast})
-	if resp, err := http.Get(fixed + "/dcgm/metrics"); err != nil || resp.StatusCode != 404 {
+	_, fixed := startFake(t, ServerConfig{Step: fast})
+	if resp, err := clientOf(fixed).Get(fixed + "/dcgm/metrics"); err != nil || resp.StatusCode != 404 {
 		t.Errorf("fixed steps have accelerators: %v %v", resp, err)
 	} else {
 		resp.Body.Close()
 	}
-	_ = s
 }
 
 // What a snapshot sees of a step under way is its share of it, and the sum of
@@ -587,10 +591,7 @@ func TestImpossiblePages(t *testing.T) {
 // The network counters are the bytes that a client sees.
 func TestPageOfNode(t *testing.T) {
 	s, url := start(t, ServerConfig{Step: fast})
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	defer nc.Close()
 	body := `{"prompt":"x","stream":true,"max_tokens":50,"ignore_eos":true}`
 	sent, err := fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -631,7 +632,7 @@ func TestClockShift(t *testing.T) {
 			}
 		}
 		between("created", float64(answer.Created), time.Second, 0)
-		resp, err := http.Get(url + "/node/metrics")
+		resp, err := clientOf(url).Get(url + "/node/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}

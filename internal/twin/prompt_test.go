@@ -141,7 +141,7 @@ func TestSourcesOfPromptsOnlyGrow(t *testing.T) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		if resp, err := http.DefaultClient.Do(req); err == nil {
+		if resp, err := clientOf(url).Do(req); err == nil {
 			resp.Body.Close()
 		}
 	}()

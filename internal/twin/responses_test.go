@@ -206,10 +206,7 @@ func TestLongResponse(t *testing.T) {
 	s, url := startOn(t, ServerConfig{Step: 20 * time.Microsecond, TokensPerEvent: maxTokensPerEvent}, cramped{l})
 	// What comes before the end is less than what may wait for a client.
 	const tokens = 30_000
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	defer nc.Close()
 	if err := nc.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
 		t.Fatal(err)
@@ -248,10 +245,7 @@ func TestLeavingResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := s.dialogues.bytes()
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	body := fmt.Sprintf(`{"input":"b","previous_response_id":%q,"stream":true,"max_output_tokens":100000,"ignore_eos":true}`, r.ID)
 	fmt.Fprintf(nc, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	br := bufio.NewReader(nc)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -71,7 +73,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 
 func post(t testing.TB, url, body string) (status int, answer string) {
 	t.Helper()
-	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	resp, err := clientOf(url).Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,11 +379,7 @@ func TestImpossibleServers(t *testing.T) {
 // A client that leaves frees its place, and the next one gets it.
 func TestLeavingClient(t *testing.T) {
 	s, url := start(t, ServerConfig{Step: 5 * time.Millisecond, MaxNumSeqs: 1})
-	addr := strings.TrimPrefix(url, "http://")
-	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	body := `{"messages":[{"role":"user","content":"x"}],"stream":true,"max_tokens":100000,"ignore_eos":true}`
 	fmt.Fprintf(nc, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	br := bufio.NewReader(nc)
@@ -428,11 +426,7 @@ func TestLeavingClient(t *testing.T) {
 // without end.
 func TestSlowClient(t *testing.T) {
 	s, url := start(t, ServerConfig{Step: fast})
-	addr := strings.TrimPrefix(url, "http://")
-	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	defer nc.Close()
 	_ = nc.(*net.TCPConn).SetReadBuffer(4096)
 	body := `{"prompt":"x","stream":true,"n":128,"max_tokens":100000,"ignore_eos":true}`
@@ -472,10 +466,7 @@ func TestLateReader(t *testing.T) {
 		}
 		s, url := startOn(t, ServerConfig{Step: 20 * time.Microsecond}, cramped{l})
 		_, want := post(t, url+"/v1/completions", ask)
-		nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := dial(t, url)
 		defer nc.Close()
 		if err := nc.(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
 			t.Fatal(err)
@@ -591,10 +582,7 @@ func TestReplicasTakeTurns(t *testing.T) {
 // the answer is complete, and with chunked bodies and 100-continue.
 func TestKeepAlive(t *testing.T) {
 	s, url := start(t, ServerConfig{Step: fast})
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	defer nc.Close()
 	request := func(prompt string) string {
 		body := fmt.Sprintf(`{"prompt":%q,"stream":true,"max_tokens":5,"ignore_eos":true}`, prompt)
@@ -635,10 +623,7 @@ func TestOldAndHostileClients(t *testing.T) {
 	s, url := start(t, ServerConfig{Step: fast})
 	say := func(text string) string {
 		t.Helper()
-		nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := dial(t, url)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 		go func() { _, _ = io.WriteString(nc, text) }()
@@ -670,43 +655,57 @@ func TestOldAndHostileClients(t *testing.T) {
 	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
 }
 
-// Under --step the engine's own account is exact, whatever the machine does:
-// first tokens one to two steps after arrival, the rest on the grid.
+// Under --step the engine's own account is exact: first tokens one to two steps after
+// arrival, the rest on the grid.
 func TestStepsAreOnTheGrid(t *testing.T) {
 	const step = 20 * time.Millisecond
-	s, url := start(t, ServerConfig{Step: step})
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			stream(t, url+"/v1/completions", `{"prompt":"x","stream":true,"max_tokens":15,"ignore_eos":true}`)
-		})
-		time.Sleep(7 * time.Millisecond) // real time: arrivals between the steps of a running server
-	}
-	wg.Wait()
-	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == 20 })
-	accounts := s.Accounts()
-	for _, a := range accounts {
-		if got := a.Finished - a.First; got != float64(14*step) {
-			t.Errorf("decode took %v, want 14 steps", time.Duration(got))
+	synctest.Test(t, func(t *testing.T) {
+		s, url := startFake(t, ServerConfig{Step: step})
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				stream(t, url+"/v1/completions", `{"prompt":"x","stream":true,"max_tokens":15,"ignore_eos":true}`)
+			})
+			time.Sleep(7 * time.Millisecond)
 		}
-		if got := a.First - a.Admitted; got != float64(step) {
-			t.Errorf("prefill took %v, want one step", time.Duration(got))
+		wg.Wait()
+		synctest.Wait() // what the server notes after an answer
+		accounts := s.Accounts()
+		if len(accounts) != 20 {
+			t.Fatalf("%d accounts", len(accounts))
 		}
-		if q := a.Admitted - a.Arrival; q < 0 || q > float64(step) {
-			t.Errorf("queued for %v", time.Duration(q))
+		for i, a := range accounts {
+			// The first comes to an idle engine, which begins at once; each step takes what has
+			// come since the last began.
+			came := float64(i) * 7e6
+			admitted := math.Ceil(came/float64(step)) * float64(step)
+			want := Account{
+				Arrival: came, Admitted: admitted, First: admitted + float64(step), Finished: admitted + 15*float64(step),
+				Steps: 15, Prompt: 1, Output: 15,
+			}
+			if d := gocmp.Diff(want, a); d != "" {
+				t.Errorf("sequence %d (-want +got):\n%s", i, d)
+			}
 		}
-		if off := (a.First - accounts[0].First) / float64(step); off != float64(int(off)) {
-			t.Errorf("first token %v steps after another", off)
+		st := s.Stats()
+		if st.Late.Count() != uint64(st.Steps) || st.Late.Max() != 0 || st.LateLast.Max() != 0 {
+			t.Errorf("of %d steps: late %v, the last token %v", st.Steps, st.Late, st.LateLast)
 		}
-	}
+	})
+}
+
+// Real steps are never early, and each has its lateness counted.
+func TestStepsAreNeverEarly(t *testing.T) {
+	s, url := start(t, ServerConfig{Step: fast})
+	stream(t, url+"/v1/completions", `{"prompt":"x","stream":true,"max_tokens":50,"ignore_eos":true}`)
 	// A step is counted when it has ended, its lateness when its tokens are written.
 	var st Stats
 	eventually(t, "the lateness of every step is noted", func() bool {
 		st = s.Stats()
 		return st.Late.Count() == uint64(st.Steps)
 	})
-	if st.Late.Min() < 0 {
-		t.Errorf("a step was %d ns early", -st.Late.Min())
+	if st.Steps < 50 || st.Late.Min() < 0 {
+		t.Errorf("of %d steps one was %d ns early", st.Steps, -st.Late.Min())
 	}
 	t.Logf("step lateness: p50 %v p99 %v of %d steps", time.Duration(st.Late.Quantile(.5)), time.Duration(st.Late.Quantile(.99)), st.Steps)
 }

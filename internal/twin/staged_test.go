@@ -4,73 +4,103 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// timed asks n times at once for a streamed answer of ten tokens to a prompt of ten
-// and returns how long all of them took.
-func timed(t *testing.T, url string, n int) time.Duration {
-	t.Helper()
-	began := time.Now()
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			all := stream(t, url+"/v1/completions", `{"prompt":"a b c d e f g h i j","stream":true,"ignore_eos":true,"max_tokens":10}`)
-			if len(all) != 10 {
-				t.Errorf("%d events", len(all))
-			}
-		})
-	}
-	wg.Wait()
-	return time.Since(began)
-}
-
-// Each stage takes its time on the wire, and can be what everything waits for,
-// while the engine goes on.
+// Each stage takes its time on the wire, to the nanosecond, and can be what everything
+// waits for, while the engine goes on.
 func TestStagesTakeTime(t *testing.T) {
-	const ms = 1e6
+	const ms, us = time.Millisecond, time.Microsecond
+	// Five requests come a tenth of a step apart: the engine begins with the first, and
+	// takes the others into its next step.
 	tests := []struct {
 		name  string
 		costs StageCosts
-		// The least time of 5 answers of 10 tokens to prompts of 10, and the least sum
-		// of their latencies.
-		all, sum time.Duration
+		// When the answers of 10 tokens to prompts of 10 are complete, and the sums of their
+		// times to first token and latencies.
+		complete   []time.Duration
+		first, e2e time.Duration
 	}{
-		// One after the other, the k-th waits for k.
-		{"tokenization", StageCosts{Request: 20 * ms, PromptToken: 1 * ms}, 160 * time.Millisecond, 450 * time.Millisecond},
-		{"tokenizers", StageCosts{Request: 20 * ms, PromptToken: 1 * ms, Tokenizers: 5}, 40 * time.Millisecond, 150 * time.Millisecond},
-		{"latency", StageCosts{Latency: 50 * ms}, 60 * time.Millisecond, 250 * time.Millisecond},
-		// 50 tokens, one after the other, 5 of the last step at the end.
-		{"detokenization", StageCosts{OutputToken: 4 * ms}, 200 * time.Millisecond, 700 * time.Millisecond},
-		{"guardrail", StageCosts{Guards: 1, GuardRequest: 10 * ms, GuardToken: 2 * ms}, 160 * time.Millisecond, 450 * time.Millisecond},
-		{"guardrails", StageCosts{Guards: 5, GuardRequest: 10 * ms, GuardToken: 2 * ms}, 40 * time.Millisecond, 150 * time.Millisecond},
+		{"none", StageCosts{}, []time.Duration{10_100 * us, 11_100 * us, 11_100 * us, 11_100 * us, 11_100 * us}, 8 * ms, 53 * ms},
+		// 30 ms each, one after the other: the k-th waits for k, then for no other in the engine.
+		{
+			"tokenization",
+			StageCosts{Request: 20e6, PromptToken: 1e6},
+			[]time.Duration{40_100 * us, 70_100 * us, 100_100 * us, 130_100 * us, 160_100 * us}, 454 * ms, 499 * ms,
+		},
+		{
+			"tokenizers",
+			StageCosts{Request: 20e6, PromptToken: 1e6, Tokenizers: 5},
+			[]time.Duration{40_100 * us, 41_100 * us, 41_100 * us, 41_100 * us, 41_100 * us}, 158 * ms, 203 * ms,
+		},
+		{
+			"latency",
+			StageCosts{Latency: 50e6},
+			[]time.Duration{60_100 * us, 61_100 * us, 61_100 * us, 61_100 * us, 61_100 * us}, 258 * ms, 303 * ms,
+		},
+		// 50 tokens, one after the other: the first's tenth is the 46th, those of the last step
+		// go out together.
+		{
+			"detokenization",
+			StageCosts{OutputToken: 4e6},
+			[]time.Duration{185_100 * us, 201_100 * us, 201_100 * us, 201_100 * us, 201_100 * us}, 104 * ms, 988 * ms,
+		},
+		// Before the engine's answer, whose first tokens count from their own start.
+		{
+			"guardrail",
+			StageCosts{Guards: 1, GuardRequest: 10e6, GuardToken: 2e6},
+			[]time.Duration{40_100 * us, 70_100 * us, 100_100 * us, 130_100 * us, 160_100 * us}, 8 * ms, 499 * ms,
+		},
+		{
+			"guardrails",
+			StageCosts{Guards: 5, GuardRequest: 10e6, GuardToken: 2e6},
+			[]time.Duration{40_100 * us, 41_100 * us, 41_100 * us, 41_100 * us, 41_100 * us}, 8 * ms, 203 * ms,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, url := start(t, ServerConfig{Step: fast, Stages: &tt.costs})
-			all := timed(t, url, 5)
-			if all < tt.all {
-				t.Errorf("all answers took %v, want at least %v", all, tt.all)
-			}
-			eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == 5 })
-			engine := math.Inf(1) // the least: a machine may stand still within one
-			for _, a := range s.Accounts() {
-				engine = min(engine, a.Finished-a.Admitted)
-			}
-			if engine > float64(20*fast) {
-				t.Errorf("the engine took %v for an answer", time.Duration(engine))
-			}
-			page := mustParse(t, fetch(t, url+"/metrics"))
-			if e2e := total(page, "vllm:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds_sum"); e2e < tt.sum.Seconds() {
-				t.Errorf("e2e latency in the histogram %v s, want at least %v", e2e, tt.sum)
-			}
-			if n := total(page, "vllm:time_to_first_token_seconds", "vllm:time_to_first_token_seconds_count"); n != 5 {
-				t.Errorf("%v first tokens", n)
-			}
-			eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
+			synctest.Test(t, func(t *testing.T) {
+				s, url := startFake(t, ServerConfig{Step: ms, Stages: &tt.costs})
+				began := time.Now()
+				got := make([]time.Duration, 5)
+				var wg sync.WaitGroup
+				for i := range got {
+					time.Sleep(100 * us)
+					wg.Go(func() {
+						all := stream(t, url+"/v1/completions", `{"prompt":"a b c d e f g h i j","stream":true,"ignore_eos":true,"max_tokens":10}`)
+						if len(all) != 10 {
+							t.Errorf("%d events", len(all))
+						}
+						got[i] = time.Since(began)
+					})
+				}
+				wg.Wait()
+				synctest.Wait() // what the server notes after an answer
+				if d := gocmp.Diff(tt.complete, got); d != "" {
+					t.Errorf("the answers are complete at (-want +got):\n%s", d)
+				}
+				for _, a := range s.Accounts() {
+					// At most till the next step, and ten of them: the stages are not the engine's.
+					if wait, work := a.Admitted-a.Arrival, a.Finished-a.Admitted; wait < 0 || wait >= float64(ms) || work != float64(10*ms) {
+						t.Errorf("the engine let one wait for %v and took %v", time.Duration(wait), time.Duration(work))
+					}
+				}
+				page := mustParse(t, fetch(t, url+"/metrics"))
+				for name, want := range map[string]time.Duration{"vllm:time_to_first_token_seconds": tt.first, "vllm:e2e_request_latency_seconds": tt.e2e} {
+					sum, n := total(page, name, name+"_sum"), total(page, name, name+"_count")
+					if math.Abs(sum-want.Seconds()) > 1e-9 || n != 5 {
+						t.Errorf("%s: %v s of %v, want %v of 5", name, sum, n, want.Seconds())
+					}
+				}
+				if n := s.Stats().InFlight; n != 0 {
+					t.Errorf("%d in flight afterwards", n)
+				}
+			})
 		})
 	}
 }
@@ -78,10 +108,7 @@ func TestStagesTakeTime(t *testing.T) {
 // begin sends a request without reading its answer.
 func begin(t *testing.T, url, body string) net.Conn {
 	t.Helper()
-	nc, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := dial(t, url)
 	if _, err := fmt.Fprintf(nc, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +117,20 @@ func begin(t *testing.T, url, body string) net.Conn {
 
 // Clients that leave while their tokens wait to be sent are let go.
 func TestLeavingStagedClient(t *testing.T) {
-	s, url := start(t, ServerConfig{Step: fast, Stages: &StageCosts{OutputToken: 20e6, Guards: 1, GuardRequest: 50e6}})
-	for range 5 {
-		nc := begin(t, url, `{"prompt":"x","stream":true,"max_tokens":30,"ignore_eos":true}`)
-		eventually(t, "it is served", func() bool { return s.Stats().Running > 0 })
-		nc.Close()
-	}
-	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
-	if status, _ := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":2}`); status != 200 {
-		t.Errorf("status %d afterwards", status)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, url := startFake(t, ServerConfig{Step: fast, Stages: &StageCosts{OutputToken: 20e6, Guards: 1, GuardRequest: 50e6}})
+		for range 5 {
+			nc := begin(t, url, `{"prompt":"x","stream":true,"max_tokens":30,"ignore_eos":true}`)
+			// The process that makes text of tokens is what it waits for.
+			eventually(t, "it is served", func() bool { return s.Stats().Running > 0 })
+			nc.Close()
+			time.Sleep(2 * fast)
+		}
+		if st := s.Stats(); st.InFlight != 0 || st.Running != 0 || st.Aborted != 5 {
+			t.Errorf("%d in flight, %d running, %d aborted", st.InFlight, st.Running, st.Aborted)
+		}
+		if status, _ := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":2}`); status != 200 {
+			t.Errorf("status %d afterwards", status)
+		}
+	})
 }
