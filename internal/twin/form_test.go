@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -91,8 +92,10 @@ func FuzzForms(f *testing.F) {
 
 // An answer that has a schema follows it, by any API, with thoughts before it and
 // without, at its own length and at the one that was asked for; one that is cut is cut.
-func TestStructuredAnswers(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: fast})
+func TestStructuredAnswers(t *testing.T) { synctest.Test(t, testStructuredAnswers) }
+
+func testStructuredAnswers(t *testing.T) {
+	_, url := startFake(t, ServerConfig{Step: fast})
 	const schema = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["age","name"]}`
 	ask := func(api dialect.API, req message.Request, schema string, stream bool) (answered, map[string]any) {
 		t.Helper()
@@ -143,8 +146,10 @@ func TestStructuredAnswers(t *testing.T) {
 
 // What would change an answer and cannot be followed is refused by its name, and what
 // says nothing is not.
-func TestFieldsThatAreRefused(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: fast})
+func TestFieldsThatAreRefused(t *testing.T) { synctest.Test(t, testFieldsThatAreRefused) }
+
+func testFieldsThatAreRefused(t *testing.T) {
+	_, url := startFake(t, ServerConfig{Step: fast})
 	prompts := map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"x"}]`, "/v1/completions": `"prompt":"x"`, "/v1/responses": `"input":"x"`}
 	for _, tt := range []struct{ name, value, empty string }{
 		{"logprobs", "true", "false"},
@@ -193,8 +198,10 @@ func TestFieldsThatAreRefused(t *testing.T) {
 }
 
 // Prompts with different salts share nothing.
-func TestCacheSalt(t *testing.T) {
-	_, url := start(t, ServerConfig{})
+func TestCacheSalt(t *testing.T) { synctest.Test(t, testCacheSalt) }
+
+func testCacheSalt(t *testing.T) {
+	_, url := startFake(t, ServerConfig{})
 	cached := func(salt string) int {
 		var u cachedUsage
 		_, answer := post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"cache_salt":%q}`, strings.Repeat(" word", 65), salt))

@@ -325,8 +325,10 @@ func total(all map[string]*family, family, name string, labels ...string) (sum f
 }
 
 // The figures on the page are those of the twin's own accounts.
-func TestPageAddsUp(t *testing.T) {
-	s, url := start(t, ServerConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 128, Replicas: 2, Router: "least-loaded", Stages: &StageCosts{}})
+func TestPageAddsUp(t *testing.T) { synctest.Test(t, testPageAddsUp) }
+
+func testPageAddsUp(t *testing.T) {
+	s, url := startFake(t, ServerConfig{MaxNumSeqs: 4, MaxNumBatchedTokens: 128, Replicas: 2, Router: "least-loaded", Stages: &StageCosts{}})
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -334,7 +336,10 @@ func TestPageAddsUp(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "every sequence is in the accounts", func() bool { return len(s.Accounts()) == 24 })
+	synctest.Wait() // what the server does after an answer
+	if n := len(s.Accounts()); n != 24 {
+		t.Fatalf("%d accounts", n)
+	}
 	page := mustParse(t, fetch(t, url+"/metrics"))
 	near := func(what string, got, want float64) {
 		t.Helper()
@@ -372,10 +377,7 @@ func TestPageAddsUp(t *testing.T) {
 	near("finished", total(page, "vllm:request_success_total", "vllm:request_success_total", "finished_reason", "length"), 24)
 	near("n", sum("request_params_n"), 24)
 	near("requests", count("request_max_num_generation_tokens"), 12)
-	eventually(t, "all requests are in the HTTP figures", func() bool {
-		page := mustParse(t, fetch(t, url+"/metrics"))
-		return total(page, "http_requests_total", "http_requests_total", "handler", "/v1/completions", "status", "2xx") == 12
-	})
+	near("HTTP requests", total(page, "http_requests_total", "http_requests_total", "handler", "/v1/completions", "status", "2xx"), 12)
 	for i, r := range s.router.router.(*leastLoaded).load {
 		if r != 0 {
 			t.Errorf("the router holds %d requests on replica %d after the end", r, i)
@@ -589,8 +591,10 @@ func TestImpossiblePages(t *testing.T) {
 }
 
 // The network counters are the bytes that a client sees.
-func TestPageOfNode(t *testing.T) {
-	s, url := start(t, ServerConfig{Step: fast})
+func TestPageOfNode(t *testing.T) { synctest.Test(t, testPageOfNode) }
+
+func testPageOfNode(t *testing.T) {
+	s, url := startFake(t, ServerConfig{Step: fast})
 	nc := dial(t, url)
 	defer nc.Close()
 	body := `{"prompt":"x","stream":true,"max_tokens":50,"ignore_eos":true}`
@@ -602,6 +606,7 @@ func TestPageOfNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // what the server does after an answer
 	if r, w := s.counters.received.Load(), s.counters.sent.Load(); r != int64(sent) || w != int64(len(got)) {
 		t.Errorf("received %d of %d, sent %d of %d", r, sent, w, len(got))
 	}
@@ -615,45 +620,44 @@ func TestPageOfNode(t *testing.T) {
 // its times of requests stay what they are.
 func TestClockShift(t *testing.T) {
 	for _, shift := range []time.Duration{-90 * time.Minute, 0, 2500 * time.Millisecond} {
-		before := time.Now().Add(shift)
-		_, url := start(t, ServerConfig{Step: fast, ClockShift: shift})
-		started := time.Now().Add(shift)
-		status, body := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":3,"ignore_eos":true}`)
-		var answer struct{ Created int64 }
-		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 {
-			t.Fatalf("status %d, %v: %s", status, err, body)
-		}
-		// between says whether a time of day, known to within so much, may be between before and now.
-		between := func(what string, at float64, known, until time.Duration) {
-			t.Helper()
-			from, to := float64(before.UnixNano())/1e9, float64(time.Now().Add(shift+until).UnixNano())/1e9
-			if at < from-known.Seconds() || at > to {
-				t.Errorf("shift %v: %s at %.3f, want %.3f to %.3f", shift, what, at, from, to)
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			_, url := startFake(t, ServerConfig{Step: fast, ClockShift: shift})
+			time.Sleep(1700 * time.Millisecond)
+			status, body := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":3,"ignore_eos":true}`)
+			synctest.Wait() // what the server notes after an answer
+			var answer struct{ Created int64 }
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 {
+				t.Fatalf("status %d, %v: %s", status, err, body)
 			}
-		}
-		between("created", float64(answer.Created), time.Second, 0)
-		resp, err := clientOf(url).Get(url + "/node/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		date, err := http.ParseTime(resp.Header.Get("Date"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		between("Date", float64(date.Unix()), time.Second, 0)
-		node := mustParse(t, string(b))
-		between("node_time_seconds", total(node, "node_time_seconds", "node_time_seconds"), time.Millisecond, 0)
-		page := mustParse(t, fetch(t, url+"/metrics"))
-		for _, name := range []string{"process_start_time_seconds", "vllm:e2e_request_latency_seconds_created"} {
-			between(name, page[name].samples[0].value, time.Millisecond, time.Until(started.Add(-shift)))
-		}
-		if got := total(page, "vllm:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds_sum"); !(got > 0 && got < 60) {
-			t.Errorf("shift %v: e2e of %v s", shift, got)
-		}
+			resp, err := clientOf(url).Get(url + "/node/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			date, err := http.ParseTime(resp.Header.Get("Date"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			node, page := mustParse(t, string(b)), mustParse(t, fetch(t, url+"/metrics"))
+			const e2e = "vllm:e2e_request_latency_seconds"
+			start := float64(began.Add(shift).UnixNano()) / 1e9
+			for what, times := range map[string][2]float64{
+				"created":                    {float64(answer.Created), math.Floor(start + 1.7)},
+				"Date":                       {float64(date.Unix()), math.Floor(start + 1.703)},
+				"node_time_seconds":          {total(node, "node_time_seconds", "node_time_seconds"), start + 1.703},
+				"process_start_time_seconds": {page["process_start_time_seconds"].samples[0].value, start},
+				e2e + "_created":             {page[e2e+"_created"].samples[0].value, start},
+				e2e + "_sum":                 {total(page, e2e, e2e+"_sum"), .003},
+			} {
+				if got, want := times[0], times[1]; math.Abs(got-want) > 1e-3*min(1, want) {
+					t.Errorf("shift %v: %s is %.4f, want %.4f", shift, what, got, want)
+				}
+			}
+		})
 	}
 }

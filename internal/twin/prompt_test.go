@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"plimsoll/internal/dialect"
 	"plimsoll/internal/message"
@@ -29,8 +30,10 @@ type cachedUsage struct {
 
 // What two prompts share is in the cache, in whole blocks, and an answer that is
 // sent back is, too.
-func TestPrefixCache(t *testing.T) {
-	s, url := start(t, ServerConfig{})
+func TestPrefixCache(t *testing.T) { synctest.Test(t, testPrefixCache) }
+
+func testPrefixCache(t *testing.T) {
+	s, url := startFake(t, ServerConfig{})
 	words := func(seed uint64, n int) string {
 		sp := speech{seed: seed, left: n, cut: -1}
 		text := ""
@@ -42,6 +45,7 @@ func TestPrefixCache(t *testing.T) {
 	say := func(path, body string) (u cachedUsage) {
 		t.Helper()
 		status, answer := post(t, url+path, body)
+		synctest.Wait() // what the server does after an answer
 		if err := json.Unmarshal([]byte(answer), &u); err != nil || status != 200 || u.Usage.Details == nil {
 			t.Fatalf("status %d, %v: %s", status, err, answer)
 		}
@@ -105,7 +109,7 @@ func TestPrefixCache(t *testing.T) {
 	complete(base, 0)
 	complete(base, 96)
 	converse() // what was forgotten is found again when it has been said again
-	_, off := start(t, ServerConfig{NoPrefixCache: true})
+	_, off := startFake(t, ServerConfig{NoPrefixCache: true})
 	for range 2 {
 		_, answer := post(t, off+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2}`, base))
 		if strings.Contains(answer, "cached_tokens") {
@@ -116,8 +120,10 @@ func TestPrefixCache(t *testing.T) {
 
 // Prompts are counted, and what of them was cached, at their first token: a hit on
 // whose prompt the engine still works takes nothing back from the page.
-func TestSourcesOfPromptsOnlyGrow(t *testing.T) {
-	_, url := start(t, ServerConfig{})
+func TestSourcesOfPromptsOnlyGrow(t *testing.T) { synctest.Test(t, testSourcesOfPromptsOnlyGrow) }
+
+func testSourcesOfPromptsOnlyGrow(t *testing.T) {
+	_, url := startFake(t, ServerConfig{})
 	base := strings.Repeat(" word", 3000)
 	post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1}`, base))
 	figures := func() (hits, prompts, computed, cached float64) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -83,10 +84,10 @@ func TestKeptHistoryIsTheSameTokens(t *testing.T) {
 		return message.Part{Text: fmt.Sprintf("Question %d: %s?", turn, strings.Repeat(" what of the ship", 9))}
 	}
 	f := func(name string, shape func(turn int, req *message.Request), stream bool) {
-		t.Run(name, func(t *testing.T) {
+		test := func(t *testing.T) {
 			var got [2][]answered
 			for i, api := range []dialect.API{dialect.OpenAIChat, dialect.OpenAIResponses} {
-				_, url := start(t, ServerConfig{}) // steps of one length have no cache
+				_, url := startFake(t, ServerConfig{}) // steps of one length have no cache
 				parts := []message.Part{{Role: message.System, Text: "You know all ships. " + strings.Repeat("Be terse. ", 12)}}
 				known, previous := 0, ""
 				for turn := range 5 {
@@ -121,7 +122,8 @@ func TestKeptHistoryIsTheSameTokens(t *testing.T) {
 			if last.Cached < last.Prompt/2 || last.Prompt < 300 {
 				t.Errorf("of the last prompt of %d tokens %d were cached: nothing is shared", last.Prompt, last.Cached)
 			}
-		})
+		}
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
 	f("plain", func(int, *message.Request) {}, true)
 	f("whole", func(int, *message.Request) {}, false)
@@ -136,12 +138,15 @@ func TestKeptHistoryIsTheSameTokens(t *testing.T) {
 
 // What goes on from a response that is not there is refused as servers do, and nothing
 // is kept of whom nobody may go on from.
-func TestUnknownResponses(t *testing.T) {
-	s, url := start(t, ServerConfig{Step: fast, MaxModelLen: 400})
+func TestUnknownResponses(t *testing.T) { synctest.Test(t, testUnknownResponses) }
+
+func testUnknownResponses(t *testing.T) {
+	s, url := startFake(t, ServerConfig{Step: fast, MaxModelLen: 400})
 	path := url + "/v1/responses"
 	refused := func(body string, status int, field, want string) {
 		t.Helper()
 		got, answer := post(t, path, body)
+		synctest.Wait() // what the server does after an answer
 		var e struct {
 			Error struct {
 				Message, Type string
@@ -159,6 +164,7 @@ func TestUnknownResponses(t *testing.T) {
 	made := func(body string) (id string, tokens int, status string) {
 		t.Helper()
 		got, answer := post(t, path, body)
+		synctest.Wait() // what the server does after an answer
 		var r struct {
 			ID, Status string
 			Usage      struct {
@@ -193,7 +199,9 @@ func TestUnknownResponses(t *testing.T) {
 	if _, _, status = made(`{"input":"a","max_output_tokens":100000,"ignore_eos":true}`); status != "incomplete" {
 		t.Errorf("an answer to the end of the context is %s", status)
 	}
-	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
+	if n := s.Stats().InFlight; n != 0 {
+		t.Errorf("%d in flight", n)
+	}
 }
 
 // The end of a response says all of it again, however long that is and however late
@@ -237,13 +245,16 @@ func TestLongResponse(t *testing.T) {
 }
 
 // A client that leaves has no response, and what it went on from is let go.
-func TestLeavingResponse(t *testing.T) {
-	s, url := start(t, ServerConfig{Step: 2 * time.Millisecond})
+func TestLeavingResponse(t *testing.T) { synctest.Test(t, testLeavingResponse) }
+
+func testLeavingResponse(t *testing.T) {
+	s, url := startFake(t, ServerConfig{Step: 2 * time.Millisecond})
 	_, first := post(t, url+"/v1/responses", `{"input":"a","max_output_tokens":2}`)
 	var r struct{ ID string }
 	if err := json.Unmarshal([]byte(first), &r); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // what the server does after an answer
 	size := s.dialogues.bytes()
 	nc := dial(t, url)
 	body := fmt.Sprintf(`{"input":"b","previous_response_id":%q,"stream":true,"max_output_tokens":100000,"ignore_eos":true}`, r.ID)
@@ -260,7 +271,11 @@ func TestLeavingResponse(t *testing.T) {
 		t.Errorf("the stream begins with %q, %v", line, err)
 	}
 	nc.Close()
-	eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
+	synctest.Wait()
+	time.Sleep(4 * time.Millisecond) // the step under way, and one more
+	if n := s.Stats().InFlight; n != 0 {
+		t.Errorf("%d in flight", n)
+	}
 	s.dialogues.mu.Lock()
 	defer s.dialogues.mu.Unlock()
 	if k := s.dialogues.named[r.ID]; s.dialogues.size != size || len(s.dialogues.named) != 1 || k.users != 1 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // event is a chat event with everything that an answer can have.
@@ -77,8 +78,10 @@ func askWhole(t *testing.T, url, body string) whole {
 
 const talk = `"messages":[{"role":"user","content":"Where does the old ship sail?"}]`
 
-func TestReasoning(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: fast})
+func TestReasoning(t *testing.T) { synctest.Test(t, testReasoning) }
+
+func testReasoning(t *testing.T) {
+	_, url := startFake(t, ServerConfig{Step: fast})
 	tests := []struct {
 		asked string
 		want  int // of 40 tokens
@@ -129,8 +132,10 @@ func TestReasoning(t *testing.T) {
 	}
 }
 
-func TestCalls(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: fast})
+func TestCalls(t *testing.T) { synctest.Test(t, testCalls) }
+
+func testCalls(t *testing.T) {
+	_, url := startFake(t, ServerConfig{Step: fast})
 	tools := `"tools":[{"type":"function","function":{"name":"find"}},{"type":"function","function":{"name":"sail \"home\""}}],`
 	for choice, want := range map[string]string{`"required"`: "find", `{"type":"function","function":{"name":"sail \"home\""}}`: `sail "home"`} {
 		for _, limit := range []string{`"max_tokens":20000`, `"max_tokens":30,"ignore_eos":true`, `"max_tokens":1`} {
@@ -182,8 +187,10 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-func TestStop(t *testing.T) {
-	_, url := start(t, ServerConfig{Step: fast})
+func TestStop(t *testing.T) { synctest.Test(t, testStop) }
+
+func testStop(t *testing.T) {
+	_, url := startFake(t, ServerConfig{Step: fast})
 	url += "/v1/completions"
 	full := askWhole(t, url, `{"prompt":"ship","max_tokens":2000,"ignore_eos":true}`).Choices[0].Text
 	words := strings.Fields(full)
@@ -223,9 +230,11 @@ func TestStop(t *testing.T) {
 
 // Events of several tokens have the same text; the first comes alone, as from
 // vLLM.
-func TestTokensPerEvent(t *testing.T) {
-	_, one := start(t, ServerConfig{Step: fast})
-	_, many := start(t, ServerConfig{Step: fast, TokensPerEvent: 8})
+func TestTokensPerEvent(t *testing.T) { synctest.Test(t, testTokensPerEvent) }
+
+func testTokensPerEvent(t *testing.T) {
+	_, one := startFake(t, ServerConfig{Step: fast})
+	_, many := startFake(t, ServerConfig{Step: fast, TokensPerEvent: 8})
 	for _, extra := range []string{`"x":1`, `"reasoning_effort":"medium"`, `"tools":[{"function":{"name":"f"}}],"tool_choice":"required"`} {
 		body := `{"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"max_tokens":50,"ignore_eos":true,` + extra + "," + talk + "}"
 		join := func(url string) (text string, counts []int) {
