@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// discoverLimit bounds a whole Discover, discoverConnect one connect.
-	discoverLimit   = 2 * time.Second
-	discoverConnect = 500 * time.Millisecond
+	// discoverLimit bounds a whole Discover; one connect may take a discoverConnects'th of it.
+	discoverLimit    = 2 * time.Second
+	discoverConnects = 4
 	// discoverParallel is how many requests are under way at once.
 	discoverParallel = 16
 	// maxCandidates bounds the URLs that are tried for one target, maxDiscoverTargets the targets.
@@ -55,7 +55,7 @@ type DiscoverConfig struct {
 	Clock *clock.Clock
 	// Tables are what pages are recognised by; nil means the built-in ones.
 	Tables []*Table
-	// Limit bounds the whole search; 0 means 2 s.
+	// Limit bounds the whole search, a quarter of it one connect; 0 means 2 s.
 	Limit time.Duration
 	// Dial replaces the dialler (tests); the host then counts as near.
 	Dial Dial
@@ -159,7 +159,7 @@ func Discover(ctx context.Context, cfg DiscoverConfig) (*Discovery, error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Limit)
 	defer cancel()
 	client, err := newClient(cfg.Clock, stream.Config{
-		TLS: cfg.TLS, Proxy: cfg.Proxy, Dial: cfg.Dial, MaxBody: discoverMaxBody, ConnectTimeout: discoverConnect,
+		TLS: cfg.TLS, Proxy: cfg.Proxy, Dial: cfg.Dial, MaxBody: discoverMaxBody, ConnectTimeout: cfg.Limit / discoverConnects,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -326,7 +326,7 @@ func (c *DiscoverConfig) near(ctx context.Context, host string) bool {
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, a)
 	} else {
-		ctx, cancel := context.WithTimeout(ctx, discoverConnect)
+		ctx, cancel := context.WithTimeout(ctx, c.Limit/discoverConnects)
 		defer cancel()
 		if addrs, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host); err != nil {
 			return false

@@ -28,7 +28,7 @@ const (
 	MinEvery = 10 * time.Millisecond
 	// DefaultTimeout bounds one reading. Exporters that run a program for each take a second and more.
 	DefaultTimeout = 10 * time.Second
-	// edgeTimeout bounds the readings before and after a run, which somebody waits for.
+	// edgeTimeout is the usual Config.Edge.
 	edgeTimeout = 5 * time.Second
 	// lastTry bounds the reading after a run of an endpoint that has never given anything.
 	lastTry = time.Second
@@ -104,6 +104,8 @@ type Config struct {
 	Every time.Duration
 	// Timeout bounds one reading; 0 means DefaultTimeout.
 	Timeout time.Duration
+	// Edge bounds one reading before or after the run, which somebody waits for; 0 means 5 s. Timeout bounds it as well.
+	Edge time.Duration
 	// MaxBody and MaxSeries bound what is used of one page; 0 means DefaultMaxBody, of a Prometheus' answer
 	// DefaultMaxAnswer, and DefaultMaxSeries.
 	MaxBody   int64
@@ -185,7 +187,7 @@ func (s *Scraper) client(w way) (*stream.Client, error) {
 	}
 	c, err := newClient(s.cfg.Clock, stream.Config{
 		TLS: w.tls, Proxy: w.proxy, Dial: s.cfg.Dial, MaxBody: w.body, NewConnection: w.fresh,
-		ConnectTimeout: min(s.cfg.Timeout, edgeTimeout),
+		ConnectTimeout: min(s.cfg.Timeout, s.cfg.Edge),
 	})
 	if err != nil {
 		return nil, err
@@ -268,6 +270,9 @@ func New(cfg Config) (*Scraper, error) {
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Edge <= 0 {
+		cfg.Edge = edgeTimeout
 	}
 	if cfg.MaxSeries <= 0 {
 		cfg.MaxSeries = DefaultMaxSeries
@@ -380,7 +385,7 @@ func (s *Scraper) once(ctx context.Context, last bool) {
 			}); ok && last {
 				f.settle(ctx)
 			}
-			timeout := min(s.cfg.Timeout, edgeTimeout)
+			timeout := min(s.cfg.Timeout, s.cfg.Edge)
 			if last && src.state() != StateOK {
 				timeout = min(timeout, lastTry)
 			}
