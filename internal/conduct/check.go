@@ -156,7 +156,8 @@ type Sent struct {
 type CheckConfig struct {
 	URL    string
 	Access *Access
-	// Timeout bounds each GET; 0 means 5 s.
+	// Timeout bounds each GET; 0 means 5 s. Who waits longer for one also waits longer for
+	// the search for telemetry, 2 s otherwise.
 	Timeout time.Duration
 	// Probe allows a few requests to the model, ProbeTimeout bounds each; 0
 	// means 30 s. Model is the model they ask for; empty means the first of the
@@ -170,6 +171,9 @@ type CheckConfig struct {
 
 // factsSchema is the value of the field schema of Facts.
 const factsSchema = "plimsoll.check/1"
+
+// getLimit bounds a GET of a check that says nothing else.
+const getLimit = 5 * time.Second
 
 // maxPage bounds what is read of one page.
 const maxPage = 8 << 20
@@ -203,7 +207,7 @@ func newChecker(cfg *CheckConfig) (k *checker, version string, full dialect.API,
 	}
 	c := *cfg
 	if c.Timeout <= 0 {
-		c.Timeout = 5 * time.Second
+		c.Timeout = getLimit
 	}
 	if c.ProbeTimeout <= 0 {
 		c.ProbeTimeout = 30 * time.Second
@@ -483,6 +487,9 @@ func (k *checker) apis(ctx context.Context, version string, full dialect.API) {
 func (k *checker) telemetry(ctx context.Context) error {
 	cfg := telemetry.DiscoverConfig{
 		Targets: []string{k.cfg.URL}, Header: k.cfg.Access.Header, TLS: k.cfg.Access.TLS, Proxy: k.cfg.Access.Proxy, Clock: clock.New(),
+	}
+	if k.cfg.Timeout > getLimit {
+		cfg.Limit = 2 * k.cfg.Timeout / 5
 	}
 	if k.cfg.Tables != nil {
 		cfg.Tables = append(telemetry.Builtin(), k.cfg.Tables...)

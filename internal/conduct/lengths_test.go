@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,14 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
 
+// ticked writes the file of a workload with the prompts of finance/strategy-simulation,
+// which differ most between vocabularies; its requests are not given up when the next
+// tick comes.
+func ticked(t *testing.T) string {
+	t.Helper()
+	return writeFile(t, t.TempDir(), "ticks.yaml", "name: mine/ticks\nabout: a\nstresses: [scheduler]\narrival: users\nprompt: {system: 400, turn: {tokens: 'uniform:300..800', content: ticks}}\noutput: uniform:60..120\n")
+}
+
 // The lengths of texts whose tokens are not those of most vocabularies come right
 // by asking the server, in either way, and what was asked is in the plan and in the
 // run.
@@ -74,14 +83,16 @@ func TestLengthsAreCalibrated(t *testing.T) {
 			sets = append(sets, "users.workload="+workload)
 		}
 		sc := plan(t, sets...)
-		p, err := NewPlan(sc, nil, "")
+		p, err := NewPlan(sc, os.ReadFile, ".")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if (p.Lengths != nil) != (lengths == "exact") {
 			t.Errorf("lengths %s: the plan says %+v", lengths, p.Lengths)
 		}
-		res, err := Run(t.Context(), config(t, sc))
+		cfg := config(t, sc)
+		cfg.Dir = "."
+		res, err := Run(t.Context(), cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +106,7 @@ func TestLengthsAreCalibrated(t *testing.T) {
 		}
 		return l, nil
 	}
-	// Ticks are what differs most between vocabularies.
-	const ticks = "finance/strategy-simulation"
+	ticks := ticked(t)
 	withTokenizer := &counter{tokenize: true, usage: true}
 	l, err := f(withTokenizer, ticks, "exact")
 	if err != nil {
@@ -135,12 +145,12 @@ func TestLengthsAreCalibrated(t *testing.T) {
 }
 
 // With the model's tokenizer every generated prompt has exactly the asked length:
-// synthetic ones, those of the library, those of a trace.
+// synthetic ones, those of a workload, those of a trace.
 func TestTokenizerCutsExactly(t *testing.T) {
 	ranks := writeRanks(t) // every byte is a token
 	for name, sets := range map[string][]string{
 		"synthetic": {"users.prompt-tokens=uniform:60..900", "load.users=2", "load.requests=10"},
-		"library":   {"users.workload=finance/strategy-simulation", "load.users=2", "load.requests=10"},
+		"workload":  {"users.workload=" + ticked(t), "load.users=2", "load.requests=10"},
 		"trace":     {"users.trace=" + published + "mooncake_conversation.jsonl.gz", "users.until=10s", "users.speed=50", "load.requests=12"},
 		"data set":  {"users.dataset=" + published + "azure_2023_code.csv.gz", "load.users=2", "load.requests=10", "users.content=ticks"},
 	} {

@@ -57,6 +57,9 @@ type Config struct {
 	// Watch, when not nil, is told of the run as it goes on; it may ask it to stop. It
 	// is a new one, and ended with the run, once that has begun.
 	Watch *live.Watch
+
+	// limits are those of the telemetry; tests have others.
+	limits limits
 }
 
 // Progress is how far a run has come.
@@ -134,6 +137,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	around.limits = cfg.limits
 	counter, err := loadTokenizer(&s.Target, cfg.ReadFile)
 	if err != nil {
 		return nil, &UsageError{Err: err}
@@ -534,6 +538,14 @@ func (k *keeper) tell(over <-chan struct{}) {
 				default:
 				}
 				break
+			}
+			// The load may be over before anybody here has heard that it was asked to stop.
+			select {
+			case <-stop:
+				t.stopping = true
+			case <-asked:
+				t.stopping = true
+			default:
 			}
 			t.progress(true)
 			return

@@ -77,10 +77,12 @@ func (w *watch) look() {
 	}
 	var gc debug.GCStats
 	debug.ReadGCStats(&gc)
-	// The runtime keeps the last 256 pauses, the newest first.
+	// The runtime keeps the last 256 pauses, the newest first, by the wall clock, which may
+	// be set at any time: what counts is how long ago each ended.
+	at := time.Now()
 	n := min(gc.NumGC-w.gcs, int64(len(gc.Pause)), int64(len(gc.PauseEnd)))
 	for i := n - 1; i >= 0; i-- {
-		w.pauses = append(w.pauses, pause{end: int64(gc.PauseEnd[i].Sub(w.start)), ns: int64(gc.Pause[i])})
+		w.pauses = append(w.pauses, pause{end: int64(at.Sub(w.start) - at.Sub(gc.PauseEnd[i])), ns: int64(gc.Pause[i])})
 	}
 	w.gcs = gc.NumGC
 }

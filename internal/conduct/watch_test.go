@@ -35,20 +35,36 @@ func TestCPUShare(t *testing.T) {
 func TestWatch(t *testing.T) {
 	start := time.Now()
 	now := func() int64 { return int64(time.Since(start)) }
+	cpu := func() int64 {
+		ns, ok := processTime()
+		if !ok {
+			t.Skip("this system does not say how much processor time a process has used")
+		}
+		return ns
+	}
+	before := cpu()
 	w := startWatch(now, start, nil, 0)
+	begun := cpu()
 	n := 0.0
-	for time.Since(start) < 50*time.Millisecond {
-		n += math.Sqrt(n + 1)
+	for i := 0; i < 1e5 && cpu()-begun < int64(50*time.Millisecond); i++ {
+		for range 100_000 {
+			n += math.Sqrt(n + 1)
+		}
 	}
 	runtime.GC()
 	runtime.GC()
+	ended := cpu()
 	w.stop()
-	end := now()
-	share, ok := w.cpuShare(0, end)
-	if !ok || share <= 0 || share > 1.5 {
-		t.Errorf("cpuShare = %v, %v (work %v)", share, ok, n)
+	after := cpu()
+	// However long anything took: between its first and its last look it saw what the
+	// process used, no less than in the work within and no more than around it all.
+	from, to := w.samples[0].at, w.samples[len(w.samples)-1].at
+	share, ok := w.cpuShare(from, to)
+	used := int64(math.Round(share * float64(to-from) * float64(runtime.GOMAXPROCS(0))))
+	if !ok || ended-begun < int64(50*time.Millisecond) || used < ended-begun-1 || used > after-before+1 {
+		t.Errorf("cpuShare = %v, %v: %d ns of the processors; the work took %d, all of it %d (%v)", share, ok, used, ended-begun, after-before, n)
 	}
-	if p := w.gcPauses(0, end+1); len(p) < 2 {
+	if p := w.gcPauses(0, now()+1); len(p) < 2 {
 		t.Errorf("%d pauses of 2 or more collections", len(p))
 	}
 }
