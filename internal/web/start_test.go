@@ -51,10 +51,12 @@ func serve(t *testing.T, run func(context.Context, net.Listener) error) string {
 	return "http://" + l.Addr().String()
 }
 
-// listening is a server on a socket of its own.
+// listening is a server on a socket of its own, which waits for its clients as long as a
+// test may take.
 func listening(t *testing.T, change func(*Config)) (*Server, string) {
 	t.Helper()
 	s := newServer(t, change)
+	s.limits.header, s.limits.body, s.limits.idle, s.limits.event = time.Hour, time.Hour, time.Hour, time.Hour
 	return s, serve(t, s.Serve)
 }
 
@@ -65,10 +67,11 @@ type event struct {
 	data string
 }
 
-// events reads the events of a stream until it ends or n have come, 0 for all.
-func events(t *testing.T, url, last string, n int) []event {
+// events reads the events of a stream until it ends, or until what has come is enough
+// where that is not nil.
+func events(t *testing.T, url, last string, enough func([]event) bool) []event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -92,7 +95,7 @@ func events(t *testing.T, url, last string, n int) []event {
 	e := event{id: -1}
 	in := bufio.NewScanner(res.Body)
 	in.Buffer(nil, 1<<20)
-	for (n == 0 || len(out) < n) && in.Scan() {
+	for (enough == nil || !enough(out)) && in.Scan() {
 		field, value, _ := strings.Cut(in.Text(), ": ")
 		switch field {
 		case "id":
@@ -119,7 +122,7 @@ func events(t *testing.T, url, last string, n int) []event {
 func TestRunByREST(t *testing.T) {
 	target := engine(t)
 	s, base := listening(t, nil)
-	yaml := fmt.Sprintf("name: by rest\ntarget: {url: %s, ignore-eos: true}\nusers: {prompt-tokens: 50, output-tokens: 20}\nload: {users: 3, duration: 30s, drain: 5s}\ndata: {telemetry: none, out: /tmp/elsewhere}\n", target)
+	yaml := fmt.Sprintf("name: by rest\ntarget: {url: %s, ignore-eos: true}\nusers: {prompt-tokens: 50, output-tokens: 20}\nload: {users: 3, duration: 100h, drain: 10m}\ndata: {telemetry: none, out: /tmp/elsewhere}\n", target)
 	body := string(must(t, scenarioText{yaml}))
 	status, h, b := call(t, s, "POST", "/api/runs", body)
 	if status != http.StatusCreated {
@@ -137,9 +140,12 @@ func TestRunByREST(t *testing.T) {
 	}
 	url := base + "/api/runs/" + id + "/events"
 	whole := make(chan []event, 1)
-	go func() { whole <- events(t, url+"?after=0", "", 0) }()
+	go func() { whole <- events(t, url+"?after=0", "", nil) }()
 
-	first := events(t, url, "0", 3)
+	// Something was measured, and more than one event says so.
+	first := events(t, url, "0", func(e []event) bool {
+		return len(e) >= 3 && decode[*live.Snapshot](t, []byte(e[len(e)-1].data)).Header.OK > 0
+	})
 	doc := get[detail.RunDoc](t, s, "/api/runs/"+id)
 	if !doc.Live || !doc.Run.Live || doc.Summary != nil || doc.Run.Name != "by rest" || doc.Stopping {
 		t.Errorf("document while it goes on: %+v", doc)
@@ -156,7 +162,7 @@ func TestRunByREST(t *testing.T) {
 		t.Fatalf("stop: %d %s", status, b)
 	}
 	last := strconv.FormatInt(first[len(first)-1].id, 10)
-	second := events(t, url, last, 0)
+	second := events(t, url, last, nil)
 	got := append(first, second...)
 	all := <-whole
 	if len(all) < 4 || all[len(all)-1].name != "end" {
@@ -188,11 +194,11 @@ func TestRunByREST(t *testing.T) {
 	if doc.Live || doc.Run.State != string(run.Interrupted) || doc.Summary == nil || doc.Summary.Requests.OK == 0 {
 		t.Errorf("document behind the end: %+v", doc.Run)
 	}
-	if got := events(t, url, "", 0); len(got) != 1 || got[0].name != "end" {
+	if got := events(t, url, "", nil); len(got) != 1 || got[0].name != "end" {
 		t.Errorf("events of an ended run: %v, want end", got)
 	}
 	// Who comes back late has what was between, too.
-	if late := events(t, url, last, 0); !slices.Equal(late, all[len(first):]) {
+	if late := events(t, url, last, nil); !slices.Equal(late, all[len(first):]) {
 		t.Errorf("behind the end a stream goes on with %d events, want %d", len(late), len(all)-len(first))
 	}
 	if status, _, _ := call(t, s, "POST", "/api/runs/"+id+"/stop", ""); status != http.StatusConflict {
@@ -212,7 +218,7 @@ func TestStartsAtOnce(t *testing.T) {
 	target := engine(t)
 	a := newServer(t, nil)
 	b := newServer(t, func(c *Config) { c.Root = a.cfg.Root })
-	body := string(must(t, scenarioText{fmt.Sprintf("name: at once\ntarget: {url: %s, ignore-eos: true}\nusers: {prompt-tokens: 50, output-tokens: 20}\nload: {users: 1, duration: 30s, drain: 1s}\ndata: {telemetry: none}\n", target)}))
+	body := string(must(t, scenarioText{fmt.Sprintf("name: at once\ntarget: {url: %s, ignore-eos: true}\nusers: {prompt-tokens: 50, output-tokens: 20}\nload: {users: 1, duration: 100h, drain: 1s}\ndata: {telemetry: none}\n", target)}))
 	servers := []*Server{a, a, a, b, b, b}
 	ids := make([]string, len(servers))
 	var wg sync.WaitGroup
