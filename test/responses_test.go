@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -60,7 +59,7 @@ func TestSessionsThatTheServerKeeps(t *testing.T) {
 			Probe map[string]any
 		}
 	}
-	if err := json.Unmarshal([]byte(process.Must(t, dir, time.Minute, "check", url, "--probe", "--output", "json").Stdout), &facts); err != nil {
+	if err := json.Unmarshal([]byte(process.Must(t, dir, limit, "check", url, "--probe", "--output", "json").Stdout), &facts); err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(facts.APIs, func(a struct {

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"plimsoll/test/process"
 )
@@ -74,14 +73,7 @@ func TestRESTIsTheCommandLine(t *testing.T) {
 func restRun(t *testing.T, dir, scenario string) {
 	t.Helper()
 	p := process.Start(t, dir, "serve", "--runs", "rest", "--listen", "127.0.0.1:0", "--files", dir)
-	var panel string
-	p.Until(20*time.Second, "the panel is there", func() bool {
-		m := panelAddress.FindStringSubmatch(p.Stdout() + p.Stderr())
-		if m != nil {
-			panel = m[1]
-		}
-		return m != nil
-	})
+	panel := p.Panel()
 	body, _ := json.Marshal(map[string]string{"scenario": scenario})
 	r, err := http.NewRequest(http.MethodPost, panel+"api/runs", bytes.NewReader(body))
 	if err != nil {
@@ -120,7 +112,7 @@ func files(t *testing.T, dir string) (out []string) {
 		if err == nil && !e.IsDir() {
 			// What was noticed while somebody watched is no part of the run.
 			if name, _ := filepath.Rel(dir, path); name != "marks.json" {
-				out = append(out, regexp.MustCompile(`part-\d+`).ReplaceAllString(name, "part"))
+				out = append(out, regexp.MustCompile(`part-[\d-]+`).ReplaceAllString(name, "part"))
 			}
 		}
 		return err

@@ -3,7 +3,6 @@ package test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,25 +21,11 @@ func slow(t *testing.T) {
 	}
 }
 
-var address = regexp.MustCompile(`http://[0-9.]+:[0-9]+`)
-
-// twin starts `plimsoll twin serve` and returns where it listens.
+// twin starts a simulated cluster and returns where it listens.
 func twin(t *testing.T, args ...string) string {
 	t.Helper()
-	url, _ := twinProcess(t, args...)
+	_, url := process.Twin(t, args...)
 	return url
-}
-
-// twinProcess is twin with its process.
-func twinProcess(t *testing.T, args ...string) (string, *process.Process) {
-	t.Helper()
-	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", "127.0.0.1:0"}, args...)...)
-	var url string
-	p.Until(20*time.Second, "the twin says where it listens", func() bool {
-		url = address.FindString(p.Stdout() + p.Stderr())
-		return url != ""
-	})
-	return url, p
 }
 
 // cpuStat are the processors' times since boot, in ticks.
@@ -103,7 +88,7 @@ func TestTwoThousandStreams(t *testing.T) {
 	// Twenty engines, each at its own time within the step: one engine would write
 	// 2,000 tokens in one instant, and then a client on two cores is late by the
 	// length of that burst and says so.
-	url, server := twinProcess(t, "--step", "50ms")
+	server, url := process.Twin(t, "--step", "50ms")
 	var s process.Summary
 	alone := false       // in one try at least nothing else had the machine
 	for try := range 4 { // a shared machine may stall now and then

@@ -25,45 +25,44 @@ func TestTelemetryLeavesTheLoadAlone(t *testing.T) {
 			_, _ = w.Write([]byte("x 1\n"))
 		}
 	}))
-	measure := func(telemetry string) (process.Summary, time.Duration, string) {
+	start := func(telemetry string) (*process.Process, string) {
 		dir := t.TempDir()
-		began := time.Now()
-		r := process.Run(t, dir, limit, shape(e.url, "--rate", "100", "--arrival", "constant", "--duration", "5s",
-			"--telemetry-interval", "100ms", "--telemetry", telemetry)...)
-		if r.Code != 0 && r.Code != 4 { // 4: the machine was too busy for a verdict
-			t.Fatalf("exit %d with --telemetry %s\n%s", r.Code, telemetry, r.Stderr)
-		}
-		return process.ReadSummary(t, process.OnlyRun(t, filepath.Join(dir, "runs"))), time.Since(began), r.Stdout
+		return process.Start(t, dir, shape(e.url, "--rate", "100", "--arrival", "constant", "--duration", "5s",
+			"--telemetry-interval", "100ms", "--telemetry", telemetry)...), filepath.Join(dir, "runs")
 	}
-	var base, took time.Duration
-	var report string
-	// What is not disturbed is late by the same, in one of three pairs at least: other tests run beside this one, and need
-	// not be the same beside both runs of a pair. The latest sends are always those that met other work.
+	end := func(p *process.Process, runs string) (process.Summary, process.Result) {
+		r := p.Wait(limit)
+		if r.Code != 0 && r.Code != 4 { // 4: the machine was too busy for a verdict
+			t.Fatalf("exit %d\n%s", r.Code, r.Stderr)
+		}
+		return process.ReadSummary(t, process.OnlyRun(t, runs)), r
+	}
+	// A run without telemetry is made at the same time, so that whatever else the machine does delays both. What is not
+	// disturbed is late by about the same, in one of three pairs at least: one of the two may stand still. A sender that
+	// waits for a page would wait for 500 ms in each.
 	for try := 1; ; try++ {
-		var without, with process.Summary
-		without, base, _ = measure("none")
-		with, took, report = measure(strings.Join([]string{dead, hanging + "/metrics", slow + "/metrics"}, ","))
-		if with.Requests.OK != without.Requests.OK || with.Requests.OK != with.Requests.Scheduled {
+		alone, at := start("none")
+		watched, there := start(strings.Join([]string{dead, hanging + "/metrics", slow + "/metrics"}, ","))
+		without, base := end(alone, at)
+		with, r := end(watched, there)
+		if a, b := without.Requests, with.Requests; a.OK != 500 || a.Scheduled != 500 || b.OK != 500 || b.Scheduled != 500 {
 			t.Fatalf("requests %+v, without telemetry %+v", with.Requests, without.Requests)
 		}
-		a, b := without.Client.SendLag, with.Client.SendLag
-		said := fmt.Sprintf("send lag p50 %.3f ms, p99 %.3f ms; without telemetry %.3f and %.3f ms", *b.P50, *b.P99, *a.P50, *a.P99)
+		for _, want := range []string{"nobody listens there", "SOURCES"} {
+			if !strings.Contains(r.Stdout, want) {
+				t.Errorf("the report does not say %q:\n%s", want, r.Stdout)
+			}
+		}
+		a, b := *without.Client.SendLag.P50, *with.Client.SendLag.P50
+		said := fmt.Sprintf("send lag p50 %.3f ms and %v in all; without telemetry %.3f ms and %v", b, r.Took, a, base.Took)
 		t.Log(said)
-		if *b.P50 <= *a.P50+0.5 {
+		// Nobody waits for them longer than once before and once after the load.
+		if b <= 2*a+20 && r.Took <= base.Took+15*time.Second {
 			break
 		}
 		if try == 3 {
 			t.Error(said)
 			break
-		}
-	}
-	// Nobody waits for them longer than once before and once after the load.
-	if took > base+15*time.Second {
-		t.Errorf("the run took %v, %v without telemetry", took, base)
-	}
-	for _, want := range []string{"nobody listens there", "SOURCES"} {
-		if !strings.Contains(report, want) {
-			t.Errorf("the report does not say %q:\n%s", want, report)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -34,21 +33,13 @@ func panel(t *testing.T, runs string, flags ...string) string {
 		t.Skip("no front end: make web builds it, with Node.js")
 	}
 	p := process.Start(t, t.TempDir(), append([]string{"serve", "--runs", runs, "--listen", "127.0.0.1:0"}, flags...)...)
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		for in := bufio.NewScanner(strings.NewReader(p.Stdout())); in.Scan(); {
-			if _, address, ok := strings.Cut(in.Text(), "panel at "); ok {
-				return strings.TrimSuffix(address, "/")
-			}
-		}
-	}
-	t.Fatal("plimsoll serve prints no address")
-	return ""
+	return strings.TrimSuffix(p.Panel(), "/")
 }
 
 // ran carries out a run with the command line and returns its id.
 func ran(t *testing.T, runs string, codes []int, args ...string) string {
 	t.Helper()
-	res := process.Run(t, t.TempDir(), 2*time.Minute, append(args, "--out", runs, "--quiet")...)
+	res := process.Run(t, t.TempDir(), process.Patience, append(args, "--out", runs, "--quiet")...)
 	ok := false
 	for _, c := range codes {
 		ok = ok || res.Code == c

@@ -54,7 +54,7 @@ func TestPictures(t *testing.T) {
 	}
 	runs, work := t.TempDir(), t.TempDir()
 	base := panel(t, runs)
-	node, _ := simulator(t, "--model", "llama-3.1-70b", "--gpu", "h200", "--tp", "8")
+	_, node := process.Twin(t, "--model", "llama-3.1-70b", "--gpu", "h200", "--tp", "8")
 	album := func(path, theme string, width, height int64, act string, names ...string) *tab {
 		b := open(t, base, path, look{size{width, height}, theme, "en"})
 		b.has(".lane canvas, .page")
@@ -121,7 +121,7 @@ func TestPictures(t *testing.T) {
 		"load: {rate: 2500, duration: 12s, warmup: 2s, max-in-flight: 5000}\n", []int{0, 1, 3, 4})
 	album(bound, "light", 1280, 800, "", "client-bound")
 
-	gone, server := simulator(t, "--model", "llama-3.1-8b", "--gpu", "h100")
+	server, gone := process.Twin(t, "--model", "llama-3.1-8b", "--gpu", "h100")
 	end := time.AfterFunc(18*time.Second, func() { server.Signal(syscall.SIGKILL) })
 	defer end.Stop()
 	failing := measure("name: an endpoint that goes away\ntarget: {url: "+gone+"}\nusers: {prompt-tokens: 200, output-tokens: 'uniform:50..150'}\n"+
@@ -143,23 +143,10 @@ func TestPictures(t *testing.T) {
 	}
 	album("/runs/"+entries[len(entries)-1].Name(), "light", 1280, 800, "", "interrupted")
 
-	fleet, _ := simulator(t, "--model", "llama-3.1-70b", "--gpu", "h200", "--tp", "8", "--replicas", "30")
+	_, fleet := process.Twin(t, "--model", "llama-3.1-70b", "--gpu", "h200", "--tp", "8", "--replicas", "30")
 	gpus := measure("name: 30 replicas, 240 GPUs\ntarget: {url: "+fleet+"}\nusers: {prompt-tokens: 'lognormal:p50=600,p99=6000', output-tokens: 'uniform:50..150'}\n"+
 		"load: {rate: 12, duration: 25s, warmup: 4s}\nguards: {slo: [ttft.p95=250ms]}\ndata:\n  telemetry: ['"+fleet+"/metrics', '"+fleet+"/dcgm/metrics']\n", []int{0, 3, 4})
 	album(gpus+"?lanes=users,ttft,queue,sm,tensor,dram,gpumem,power", "dark", 1280, 900, "", "gpus")
-}
-
-// simulator starts a simulated cluster as a process of its own and returns its address.
-func simulator(t *testing.T, flags ...string) (string, *process.Process) {
-	t.Helper()
-	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", "127.0.0.1:0"}, flags...)...)
-	address := ""
-	p.Until(20*time.Second, "its address", func() bool {
-		_, after, ok := strings.Cut(p.Stdout(), "at http://")
-		address, _, _ = strings.Cut(after, " ")
-		return ok && strings.Contains(after, " ")
-	})
-	return "http://" + address, p
 }
 
 // picture writes what is on the screen as a picture of few colours and so of few bytes.

@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 			// Ollama has no counters to agree with. It logs each request and how
 			// long its handler took; it writes that line after the answer.
 			var own served
-			process.Until(t, 30*time.Second, "the engine has logged every request", func() bool {
+			process.Until(t, "the engine has logged every request", func() bool {
 				own = e.served(t, "/v1/chat/completions")
 				return own.n-before.n >= len(rows)
 			})

@@ -5,7 +5,6 @@ package process
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -178,7 +178,7 @@ func (p *Process) Wait(limit time.Duration) Result {
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		select {
 		case <-p.ended:
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 		}
 		p.t.Fatalf("plimsoll %s: still running after %v\n%s", strings.Join(p.cmd.Args[1:], " "), limit, tail(p.Stderr()))
 	}
@@ -209,49 +209,115 @@ func Must(t testing.TB, dir string, limit time.Duration, args ...string) Result 
 	return r
 }
 
-// Until calls ready until it says true, for at most limit.
-func Until(t testing.TB, limit time.Duration, what string, ready func() bool) {
+// Patience is how long tests wait for what must come about: long enough for any
+// process to stand still now and then. No verdict depends on it.
+const Patience = 2 * time.Minute
+
+// Until calls ready until it says true, for at most Patience.
+func Until(t testing.TB, what string, ready func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	for !ready() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within %v: %s", limit, what)
-		case <-time.After(10 * time.Millisecond):
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		// It is asked once more after the last moment: this process may be the one that stood still.
+		late := time.Since(began) > Patience
+		if ready() {
+			return
+		}
+		if late {
+			t.Fatalf("not within %v: %s", Patience, what)
 		}
 	}
 }
 
 // Until is Until for something that this process brings about: it fails at once
 // when the process ends.
-func (p *Process) Until(limit time.Duration, what string, ready func() bool) {
+func (p *Process) Until(what string, ready func() bool) {
 	p.t.Helper()
-	Until(p.t, limit, what, func() bool {
+	Until(p.t, what, func() bool {
+		running := p.Running() // before ready: what it does last counts
 		if ready() {
 			return true
 		}
-		if !p.Running() {
+		if !running {
 			p.t.Fatalf("it ended before: %s\n%s\n%s", what, tail(p.Stderr()), tail(p.Stdout()))
 		}
 		return false
 	})
 }
 
-// FreeAddr returns a loopback address for a program that has to be told where to listen. It
-// lies below the ports that Linux and macOS give to clients and to listeners that do not
-// care, so that none of those takes it before the program does, or while it is restarted.
-func FreeAddr(t testing.TB) string {
+// whole addresses: what follows them has been printed too.
+var (
+	address      = regexp.MustCompile(`(http://[0-9.]+:[0-9]+)[^0-9]`)
+	panelAddress = regexp.MustCompile(`panel at (http://[0-9.]+:[0-9]+/)`)
+)
+
+// Twin starts a simulated cluster that listens where it likes, and returns its
+// address when it is there.
+func Twin(t testing.TB, more ...string) (*Process, string) {
+	t.Helper()
+	p := Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", "127.0.0.1:0"}, more...)...)
+	return p, p.says("where it listens", address)
+}
+
+// TwinAt starts a simulated cluster at an address that it must have, as soon as
+// nobody else has it.
+func TwinAt(t testing.TB, addr string, more ...string) *Process {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		p := Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", addr}, more...)...)
+		Until(t, "the twin listens or says why not", func() bool { return address.MatchString(p.Stdout()+p.Stderr()) || !p.Running() })
+		if p.Running() {
+			return p
+		}
+		if !Taken(p.Stderr()) || time.Since(began) > Patience {
+			t.Fatalf("the twin does not listen at %s: %s", addr, tail(p.Stderr()))
+		}
+	}
+}
+
+// Taken says whether a program complains that another one has its port.
+func Taken(said string) bool { return strings.Contains(said, "address already in use") }
+
+// Panel returns the address of the panel that the process serves, when it is there.
+func (p *Process) Panel() string {
+	p.t.Helper()
+	return p.says("where the panel is", panelAddress)
+}
+
+// says waits until it has printed something and returns the first group.
+func (p *Process) says(what string, text *regexp.Regexp) (found string) {
+	p.t.Helper()
+	p.Until("it says "+what, func() bool {
+		m := text.FindStringSubmatch(p.Stdout() + p.Stderr())
+		if m != nil {
+			found = m[1]
+		}
+		return m != nil
+	})
+	return found
+}
+
+// Listen listens on a loopback port below those that Linux and macOS give to clients and
+// to listeners that do not care, so that none of those takes it when it is closed.
+func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	for range 100 {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
 		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
+			return l
 		}
 	}
 	t.Fatal("of 100 ports none is free")
-	return ""
+	return nil
+}
+
+// FreeAddr returns a loopback address for a program that has to be told where to listen,
+// a port as Listen finds it. Another program that has to be told may take it before this one
+// does: who starts one looks whether it is Taken.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	l := Listen(t)
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // Summary is what tests read of summary.json.

@@ -107,7 +107,7 @@ func badExporters(t *testing.T) map[string]struct{ url, says string } {
 // A run beside exporters that are no good measures what it measures without them,
 // and says of each what is wrong.
 func TestBadExporters(t *testing.T) {
-	_, twin := startTwin(t, "--step", "20ms", "--seed", "7")
+	_, twin := process.Twin(t, "--step", "20ms", "--seed", "7")
 	bad := badExporters(t)
 	pages := []string{twin + "/metrics"}
 	for _, e := range bad {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"plimsoll/test/process"
 )
 
 // manyPages serves n pages of about series series each, under /0/metrics and so
@@ -17,7 +19,7 @@ import (
 // reading. It returns their URLs and what has been served so far.
 func manyPages(t *testing.T, n, series int) (urls []string, readings *atomic.Int64, text func() []byte) {
 	t.Helper()
-	_, twin := startTwin(t, "--step", "5ms", "--replicas", "1")
+	_, twin := process.Twin(t, "--step", "5ms", "--replicas", "1")
 	measure(t, "--url", twin, "--users", "4", "--prompt-tokens", "50", "--output-tokens", "20", "--duration", "1s", "--warmup", "0s", "--telemetry", "none")
 	type line struct {
 		before string // all of a line without a value
@@ -109,7 +111,7 @@ func TestCostOfManySources(t *testing.T) {
 		t.Skip("takes 20 s")
 	}
 	const sources, series, seconds = 64, 600, 10
-	_, twin := startTwin(t, "--step", "50ms", "--replicas", "1")
+	_, twin := process.Twin(t, "--step", "50ms", "--replicas", "1")
 	urls, readings, text := manyPages(t, sources, series)
 	run := func(telemetry string) finished {
 		return measure(t, "--url", twin, "--rate", "2", "--arrival", "constant", "--prompt-tokens", "20", "--output-tokens", "20", "--ignore-eos",

@@ -12,7 +12,7 @@ import (
 )
 
 // limit is how long a run may take.
-const limit = 90 * time.Second
+const limit = 3 * time.Minute
 
 // finished is a run that has ended.
 type finished struct {

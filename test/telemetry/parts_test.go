@@ -38,6 +38,39 @@ func startPart(t *testing.T, name, ready string, args func(addr, dir string) []s
 	if _, err := os.Stat(binary); parts == "" || err != nil {
 		t.Skipf("no real %s: `make parts` fetches it, `make integration` says where it is (PLIMSOLL_PARTS=%q)", name, parts)
 	}
+	for range 10 {
+		p, log := launch(t, binary, args)
+		answers := false
+		process.Until(t, name+" answers", func() bool {
+			select {
+			case <-p.ended:
+				return true
+			default:
+			}
+			r, err := (&http.Client{Timeout: 20 * time.Second}).Get(p.url + ready)
+			if err != nil {
+				return false
+			}
+			r.Body.Close()
+			answers = r.StatusCode == http.StatusOK
+			return answers
+		})
+		if answers {
+			return p
+		}
+		said, _ := os.ReadFile(log)
+		if !process.Taken(string(said)) && !strings.Contains(string(said), "couldn't bind") {
+			t.Fatalf("%s ended before it answered:\n%s", name, said)
+		}
+		t.Logf("another program has the port of %s: another one", name)
+	}
+	t.Fatalf("%s: of 10 ports none is free", name)
+	return nil
+}
+
+// launch starts a program that is told where to listen, and returns it and its log.
+func launch(t *testing.T, binary string, args func(addr, dir string) []string) (*part, string) {
+	t.Helper()
 	dir := t.TempDir()
 	addr := process.FreeAddr(t)
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -66,24 +99,10 @@ func startPart(t *testing.T, name, ready string, args func(addr, dir string) []s
 		log.Close()
 		if t.Failed() {
 			b, _ := os.ReadFile(log.Name())
-			t.Logf("the log of %s ends:\n%s", name, b[max(0, len(b)-3000):])
+			t.Logf("the log of %s ends:\n%s", filepath.Base(binary), b[max(0, len(b)-3000):])
 		}
 	})
-	process.Until(t, 30*time.Second, name+" answers", func() bool {
-		select {
-		case <-p.ended:
-			b, _ := os.ReadFile(log.Name())
-			t.Fatalf("%s ended before it answered:\n%s", name, b)
-		default:
-		}
-		r, err := http.Get(p.url + ready)
-		if err != nil {
-			return false
-		}
-		r.Body.Close()
-		return r.StatusCode == http.StatusOK
-	})
-	return p
+	return p, log.Name()
 }
 
 // startNode runs node_exporter.
@@ -200,24 +219,4 @@ func total(t *testing.T, page, name string) float64 {
 		t.Fatalf("the page has no %s", name)
 	}
 	return sum
-}
-
-// startTwin runs the twin and returns its process and its URL.
-func startTwin(t *testing.T, more ...string) (*process.Process, string) {
-	t.Helper()
-	return startTwinAt(t, process.FreeAddr(t), more...)
-}
-
-func startTwinAt(t *testing.T, addr string, more ...string) (*process.Process, string) {
-	t.Helper()
-	p := process.Start(t, t.TempDir(), append([]string{"twin", "serve", "--listen", addr}, more...)...)
-	p.Until(30*time.Second, "the twin answers", func() bool {
-		r, err := http.Get("http://" + addr + "/health")
-		if err != nil {
-			return false
-		}
-		r.Body.Close()
-		return true
-	})
-	return p, "http://" + addr
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"plimsoll/test/process"
 )
@@ -36,9 +35,9 @@ func TestParts(t *testing.T) {
 	})
 	t.Run("prometheus", func(t *testing.T) {
 		n := startNode(t)
-		_, twin := startTwin(t)
+		_, twin := process.Twin(t)
 		p := startPrometheus(t, map[string]string{"node": n.url, "twin": twin})
-		process.Until(t, 20*time.Second, "Prometheus has read both pages", func() bool {
+		process.Until(t, "Prometheus has read both pages", func() bool {
 			v := p.ask(t, "up")
 			return len(v) == 2 && v[0] == 1 && v[1] == 1
 		})

@@ -22,7 +22,7 @@ import (
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	const pageKey, targetKey = "page-key-5f1c", "target-key-77ab"
-	_, twin := startTwin(t, "--step", "20ms", "--replicas", "1")
+	_, twin := process.Twin(t, "--step", "20ms", "--replicas", "1")
 	page := get(t, twin+"/metrics")
 	var mu sync.Mutex
 	var keys []string // that a page without need of one was sent

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"plimsoll/test/process"
 )
@@ -16,9 +15,9 @@ import (
 func TestRealSources(t *testing.T) {
 	t.Parallel()
 	node := startNode(t)
-	_, twin := startTwin(t)
+	_, twin := process.Twin(t)
 	prom := startPrometheus(t, map[string]string{"node": node.url, "twin": twin})
-	process.Until(t, 30*time.Second, "Prometheus has read both pages", func() bool {
+	process.Until(t, "Prometheus has read both pages", func() bool {
 		v := prom.ask(t, "up")
 		return len(v) == 2 && v[0] == 1 && v[1] == 1
 	})

@@ -22,7 +22,7 @@ func TestTokensAgree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, twin := startTwin(t, args...)
+			_, twin := process.Twin(t, args...)
 			f := measure(t, "--url", twin, "--users", "6", "--prompt-tokens", "lognormal:p50=60,p99=400", "--output-tokens", "uniform:5..60", "--duration", "4s", "--warmup", "1s",
 				"--telemetry", "auto,"+twin+"/dcgm/metrics", "--telemetry-interval", "500ms")
 			f.sameTokens(t)
@@ -67,7 +67,7 @@ func TestClockOffset(t *testing.T) {
 	for _, shift := range []time.Duration{-26 * time.Hour, -1337 * time.Millisecond, -3 * time.Millisecond, 480 * time.Millisecond, 370 * 24 * time.Hour} {
 		t.Run(shift.String(), func(t *testing.T) {
 			t.Parallel()
-			_, twin := startTwin(t, "--step", "50ms", "--replicas", "1", fmt.Sprintf("--clock-shift=%v", shift))
+			_, twin := process.Twin(t, "--step", "50ms", "--replicas", "1", fmt.Sprintf("--clock-shift=%v", shift))
 			f := measure(t, "--url", twin, "--users", "2", "--prompt-tokens", "20", "--output-tokens", "20", "--duration", "12s", "--warmup", "0s",
 				"--telemetry", twin+"/metrics,"+twin+"/node/metrics")
 			for _, page := range []string{"/metrics", "/node/metrics"} {
@@ -93,7 +93,7 @@ func TestUpdatePeriod(t *testing.T) {
 	for _, period := range []time.Duration{1300 * time.Millisecond, 2 * time.Second, 4 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) {
 			t.Parallel()
-			_, twin := startTwin(t, fmt.Sprintf("--dcgm-interval=%v", period))
+			_, twin := process.Twin(t, fmt.Sprintf("--dcgm-interval=%v", period))
 			f := measure(t, "--url", twin, "--rate", "6", "--prompt-tokens", "60", "--output-tokens", "40", "--duration", "24s", "--warmup", "0s",
 				"--telemetry", twin+"/dcgm/metrics,"+twin+"/node/metrics", "--telemetry-interval", "500ms")
 			s := f.info.Times(t, twin+"/dcgm/metrics")
@@ -115,14 +115,13 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	addr := process.FreeAddr(t)
 	serve := func() *process.Process {
-		p, _ := startTwinAt(t, addr, "--step", "20ms", "--replicas", "1")
-		return p
+		return process.TwinAt(t, addr, "--step", "20ms", "--replicas", "1")
 	}
 	twin := serve()
 	dir := t.TempDir()
 	r := process.Start(t, dir, "run", "--out", "runs", "--url", "http://"+addr, "--rate", "20", "--arrival", "constant", "--prompt-tokens", "20", "--output-tokens", "20", "--ignore-eos",
 		"--duration", "10s", "--warmup", "0s", "--max-error-share", "1", "--telemetry", "http://"+addr+"/metrics", "--telemetry-interval", "100ms")
-	r.Until(limit, "the run loads the twin", func() bool {
+	r.Until("the run loads the twin", func() bool {
 		return strings.Contains(get(t, "http://"+addr+"/metrics"), "vllm:request_success_total")
 	})
 	time.Sleep(4 * time.Second)
