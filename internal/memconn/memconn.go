@@ -118,7 +118,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) take(p []byte) int {
 	h := c.in
 	n := copy(p, h.buf)
-	h.buf = h.buf[:copy(h.buf, h.buf[n:])]
+	h.buf = h.buf[n:] // the rest is moved when append makes room, not for every read
 	h.start += int64(n)
 	i := 0
 	for h.segments[i].end < h.start {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tokenEvent is an event of 247 bytes as engines send them.
@@ -140,7 +142,12 @@ func TestMemoryPerStream(t *testing.T) {
 			t.Fatal("no event")
 		}
 	}
-	per := (inUse() - before) / (n - 1)
+	// A goroutine of net/http's that has not come to rest yet holds more: what they
+	// all hold in the end counts.
+	per := int64(math.MaxInt64)
+	for began := time.Now(); per > streamBudget && time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		per = (inUse() - before) / (n - 1)
+	}
 	cancel()
 	for range n {
 		<-ended

@@ -150,7 +150,7 @@ func loopback() (read, write net.Conn, err error) {
 		return nil, nil, err
 	}
 	defer func() { _ = l.Close() }()
-	write, err = net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	write, err = net.DialTimeout("tcp", l.Addr().String(), DefaultConnectTimeout)
 	if err != nil {
 		return nil, nil, err
 	}

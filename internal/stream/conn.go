@@ -72,9 +72,11 @@ func (c *conn) readFailed(err error) {
 	c.readDead.Store(true)
 }
 
-// lingerAfterWriteError is how long a failed write waits for an answer that the
-// server sent before it stopped reading (413 and the like).
-const lingerAfterWriteError = 200 * time.Millisecond
+// lingerAfterWriteError bounds how long a failed write waits for an answer that the
+// server sent before it stopped reading (413 and the like). What breaks the writing
+// ends the reading, so that this is a matter of microseconds, but for a client that
+// is held up: the answer must not be lost for that.
+const lingerAfterWriteError = 10 * time.Second
 
 // Write is called by net/http's write loop. It flushes the header apart from
 // the body, which would make two segments of a small request, so the header is
@@ -183,6 +185,9 @@ func (c *conn) Close() error {
 		c.broken.Store(true)
 		err = c.Conn.Close()
 		c.end.closed()
+		if a := c.att.Load(); a != nil {
+			a.answer() // nobody reads any more
+		}
 	})
 	return err
 }
@@ -289,7 +294,8 @@ func (a *attempt) read(c *conn, p []byte) (excess int) {
 	return excess
 }
 
-// answer lets a failed write know that there is nothing to wait for any more.
+// answer lets a failed write know that there is nothing to wait for any more: a
+// whole header has come, or none will.
 func (a *attempt) answer() { a.once.Do(func() { close(a.answered) }) }
 
 // framed is told how the body is framed, once the header is known and before

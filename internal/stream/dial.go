@@ -103,7 +103,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 		}
 		hostPort = net.JoinHostPort(host, port)
 	}
-	if e.c.cfg.Dial != nil {
+	if e.c.cfg.Dial != nil && e.c.cfg.Resolve == nil {
 		return e.c.cfg.Dial(ctx, "tcp", hostPort)
 	}
 	addrs, first, err := e.addresses(ctx, host)
@@ -117,7 +117,7 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 		if i == len(addrs)-1 {
 			share = 0
 		}
-		c, err := dialShare(ctx, net.JoinHostPort(addr.String(), port), share)
+		c, err := e.c.dialShare(ctx, net.JoinHostPort(addr.String(), port), share)
 		if err == nil {
 			e.prefer(addr)
 			return c, nil
@@ -134,9 +134,17 @@ func (e *endpoint) connect(ctx context.Context) (net.Conn, error) {
 
 // dialShare dials within share, so that an address that swallows packets leaves
 // time for the others. 0 is no limit but the context's.
-func dialShare(ctx context.Context, hostPort string, share time.Duration) (net.Conn, error) {
-	d := net.Dialer{Timeout: share}
-	return d.DialContext(ctx, "tcp", hostPort)
+func (c *Client) dialShare(ctx context.Context, hostPort string, share time.Duration) (net.Conn, error) {
+	if c.cfg.Dial == nil {
+		d := net.Dialer{Timeout: share}
+		return d.DialContext(ctx, "tcp", hostPort)
+	}
+	if share > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, share)
+		defer cancel()
+	}
+	return c.cfg.Dial(ctx, "tcp", hostPort)
 }
 
 // addresses returns the addresses of host and which of them has its turn.

@@ -590,6 +590,9 @@ func (x *Exchange) settle() {
 		return
 	}
 	x.SentBytes = a.wrote.Load()
+	if x.Sent != unset && !x.EarlyResponse {
+		x.SentBytes = a.body.taken() // all of it, whether net/http's writer has come round to saying so or not
+	}
 	if x.Headers == unset {
 		if sent := a.sentAt.Load(); sent != unset && x.End != unset {
 			x.Sent = min(sent, x.End) // what is not answered was sent all the same

@@ -78,7 +78,7 @@ type Config struct {
 	MaxBody int64
 	// NoKernelTimes turns kernel receive times off.
 	NoKernelTimes bool
-	// Resolve replaces the system's resolver (tests). Unused when Dial is set.
+	// Resolve replaces the system's resolver (tests). Without it Dial is given names.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 

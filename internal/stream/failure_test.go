@@ -187,6 +187,68 @@ func TestEarlyResponse(t *testing.T) {
 	})
 }
 
+// dozing is a connection whose reader is held up for some time.
+type dozing struct {
+	*memconn.Conn
+	by time.Duration
+}
+
+func (d dozing) Read(p []byte) (int, error) {
+	time.Sleep(d.by)
+	return d.Conn.Read(p)
+}
+
+// dozed runs f against a server of one connection whose client reads 2 s late.
+func dozed(t *testing.T, serve func(l *memconn.Listener) (stop func()), f func(t *testing.T, c *Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := memconn.Listen("player:80")
+		stop := serve(l)
+		c, err := New(Config{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := l.Dial(ctx, network, addr)
+			return dozing{conn.(*memconn.Conn), 2 * time.Second}, err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, c)
+		c.Close()
+		stop()
+		time.Sleep(time.Minute) // whoever sleeps comes to an end
+	})
+}
+
+// TestEarlyResponseReadLate has a reader that is held up for longer than the server
+// holds the connection: the failed write waits for the answer, which is there.
+func TestEarlyResponseReadLate(t *testing.T) {
+	player := script(t, `{"early":true,"status":413,"headers":[],"framing":"length","writes":[{"text":"too big"}],"end":{"at_ms":1,"how":"eof"}}`)
+	dozed(t, func(l *memconn.Listener) func() { return play.Serve(l, player).Close }, func(t *testing.T, c *Client) {
+		s := exchange(t.Context(), c, &Request{URL: "http://player/v1", Body: make([]byte, 4<<20)}, nil)
+		if s.x.Failure != NoFailure || s.x.Status != 413 || !s.x.EarlyResponse || s.body != "too big" {
+			t.Errorf("%v %q, status %d, early %v, body %q", s.x.Failure, s.x.Err, s.x.Status, s.x.EarlyResponse, s.body)
+		}
+	})
+}
+
+// TestGarbageReadLate is a server that says what is no HTTP and closes: the write that
+// failed for it waits until that is read, and for nothing else.
+func TestGarbageReadLate(t *testing.T) {
+	dozed(t, func(l *memconn.Listener) func() {
+		go func() {
+			if conn, err := l.Accept(); err == nil {
+				fmt.Fprint(conn, "SSH-2.0-x\r\n")
+				_ = conn.Close()
+			}
+		}()
+		return func() { _ = l.Close() }
+	}, func(t *testing.T, c *Client) {
+		s := exchange(t.Context(), c, &Request{URL: "http://player/v1", Body: make([]byte, 4<<20)}, nil)
+		if s.x.Failure == NoFailure || ms(s.x.End-s.x.Start) != 2000 {
+			t.Errorf("%v %q after %v ms", s.x.Failure, s.x.Err, ms(s.x.End-s.x.Start))
+		}
+	})
+}
+
 // TestPartialChunk sends one HTTP chunk in pieces: an event that is complete
 // inside it must not wait for the rest.
 func TestPartialChunk(t *testing.T) {
