@@ -76,6 +76,9 @@ func TestClosedLoopMakesTheScheduleItShould(t *testing.T) {
 		if s.Scheduled != 10 || s.Steady != 6 || !s.Complete {
 			t.Errorf("step is %+v", s)
 		}
+		if e := g.res.Endpoints; len(e) != 1 || e[0].Opened != 2 || e[0].Reused != 8 {
+			t.Errorf("endpoints are %+v, want a connection for each user", e)
+		}
 	})
 }
 
@@ -172,19 +175,24 @@ func TestClosedLoopOverSockets(t *testing.T) {
 		g.cfg.Steps = []Step{{Users: 1, Requests: 10, Drain: time.Minute}}
 		g.run()
 		rs := g.byID()
+		fresh := int64(0)
 		for i, r := range rs {
 			if i > 0 && r.Scheduled != rs[i-1].End {
 				t.Errorf("request %d is scheduled at %d, the one before ended at %d", i, r.Scheduled, rs[i-1].End)
 			}
-			if want := kernel && runtime.GOOS == "linux"; r.KernelTimes != want || (r.ReadLagMean != record.Unset) != want || r.Reads == 0 && want {
+			if want := kernel && runtime.GOOS == "linux" && r.Flags&record.WallClockStep == 0; r.KernelTimes != want || (r.ReadLagMean != record.Unset) != want || r.Reads == 0 && want {
 				t.Errorf("kernel times %v: %v with a read lag of %d over %d reads", kernel, r.KernelTimes, r.ReadLagMean, r.Reads)
 			}
-			if r.ReadLagMax < r.ReadLagMean || r.Reused != (i > 0) || r.Remote != g.addr {
+			if r.ReadLagMax < r.ReadLagMean || r.Reused && i == 0 || r.Remote != g.addr {
 				t.Errorf("request %d: %+v", i, r)
 			}
+			if !r.Reused {
+				fresh++
+			}
 		}
-		if e := g.res.Endpoints; len(e) != 1 || e[0].Opened != 1 || e[0].Reused != 9 {
-			t.Errorf("endpoints are %+v", e)
+		// A client that is held up may lose a connection between two requests.
+		if e := g.res.Endpoints; len(e) != 1 || e[0].Opened != fresh || e[0].Reused != 10-fresh {
+			t.Errorf("endpoints are %+v, %d requests had a new connection", e, fresh)
 		}
 	}
 }

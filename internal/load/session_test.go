@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plimsoll/internal/memconn"
 	"plimsoll/internal/message"
 	"plimsoll/internal/play"
 	"plimsoll/internal/record"
@@ -129,25 +130,36 @@ func (s *searches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A search at a URL is timed as a stage of its own, never sees the model's key, and
 // a request whose search fails is not sent.
 func TestSearchAtAURL(t *testing.T) {
-	f := func(name, path string, answer func(http.ResponseWriter), a workload.Action) (*rig, *searches) {
+	f := func(name, path string, answer func(http.ResponseWriter), a workload.Action, check func(t *testing.T, g *rig, s *searches, r *record.Request)) {
 		t.Helper()
-		g := newSocketRig(t, answering(20*time.Millisecond))
-		s := &searches{answer: answer}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &http.Server{Handler: s, ErrorLog: discard()}
-		go func() { _ = server.Serve(l) }()
-		t.Cleanup(func() { _ = server.Close() })
-		a.Kind = workload.Send
-		a.Retrieval = &workload.Retrieval{URL: "http://" + l.Addr().String() + path, Model: "embed", Query: message.Part{Text: "what \"is\" new"}, Passages: 8}
-		var log outcomes
-		g.cfg.Population = needing{scripted{[]workload.Action{a}, &log}, workload.NeedRetrieval | workload.NeedSearch | workload.NeedCancel}
-		g.cfg.Header = http.Header{"Authorization": {"Bearer secret"}}
-		g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
-		g.run()
-		return g, s
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, answering(20*time.Millisecond))
+				s := &searches{answer: answer}
+				l := memconn.Listen("search:80")
+				server := &http.Server{Handler: s, ErrorLog: discard()}
+				go func() { _ = server.Serve(l) }()
+				t.Cleanup(func() {
+					_ = server.Close()
+					time.Sleep(time.Minute) // whoever still answers comes to an end
+				})
+				model := g.cfg.Stream.Dial
+				g.cfg.Stream.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == "search:80" {
+						return l.Dial(ctx, network, addr)
+					}
+					return model(ctx, network, addr)
+				}
+				a.Kind = workload.Send
+				a.Retrieval = &workload.Retrieval{URL: "http://search" + path, Model: "embed", Query: message.Part{Text: "what \"is\" new"}, Passages: 8}
+				var log outcomes
+				g.cfg.Population = needing{scripted{[]workload.Action{a}, &log}, workload.NeedRetrieval | workload.NeedSearch | workload.NeedCancel}
+				g.cfg.Header = http.Header{"Authorization": {"Bearer secret"}}
+				g.cfg.Steps = []Step{{Users: 1, Duration: time.Minute, Drain: time.Minute}}
+				g.run()
+				check(t, g, s, g.only())
+			})
+		})
 	}
 	slow := func(w http.ResponseWriter) {
 		time.Sleep(60 * time.Millisecond)
@@ -157,27 +169,29 @@ func TestSearchAtAURL(t *testing.T) {
 		"/v1/embeddings": `/v1/embeddings {"input":"what \"is\" new","model":"embed"}`,
 		"/search":        `/search {"query":"what \"is\" new","top_k":8}`,
 	} {
-		g, s := f(path, path, slow, workload.Action{})
-		r := g.only()
-		if r.Status != record.OK || r.RetrievalEnd-r.RetrievalStart < 60*ms || r.Scheduled < r.RetrievalEnd || r.Start < r.Scheduled {
-			t.Errorf("%s: the request is %v, its search from %d to %d, due at %d: %s", path, r.Status, r.RetrievalStart, r.RetrievalEnd, r.Scheduled, r.Message)
+		f(path, path, slow, workload.Action{}, func(t *testing.T, g *rig, s *searches, r *record.Request) {
+			if r.Status != record.OK || r.RetrievalStart != g.res.Start || r.RetrievalEnd-r.RetrievalStart != 60*ms || r.Scheduled != r.RetrievalEnd || r.Start != r.Scheduled {
+				t.Errorf("the request is %v, its search from %d to %d, due at %d, sent at %d: %s", r.Status, r.RetrievalStart, r.RetrievalEnd, r.Scheduled, r.Start, r.Message)
+			}
+			if len(s.bodies) != 1 || s.bodies[0] != want || s.keys[0] != "" {
+				t.Errorf("the search got %q with the key %q", s.bodies, s.keys)
+			}
+			if len(g.server.Requests()) != 1 {
+				t.Errorf("the model got %d requests", len(g.server.Requests()))
+			}
+		})
+	}
+	broken := func(w http.ResponseWriter) { http.Error(w, "no index", 500) }
+	f("broken", "/search", broken, workload.Action{}, func(t *testing.T, g *rig, _ *searches, r *record.Request) {
+		if r.Error != record.HTTPStatusError || r.Start != record.Unset || !strings.Contains(r.Message, "retrieval: HTTP 500: no index") || len(g.server.Requests()) != 0 {
+			t.Errorf("a request whose search failed is %v %v %q, sent %d times", r.Status, r.Error, r.Message, len(g.server.Requests()))
 		}
-		s.mu.Lock()
-		if len(s.bodies) != 1 || s.bodies[0] != want || s.keys[0] != "" {
-			t.Errorf("%s: the search got %q with the key %q", path, s.bodies, s.keys)
+	})
+	f("given up", "/search", slow, workload.Action{CancelAt: 10 * ms}, func(t *testing.T, g *rig, _ *searches, r *record.Request) {
+		if r.Status != record.Cancelled || r.Scheduled-g.res.Start != 10*ms || r.Start != record.Unset || r.RetrievalEnd != record.Unset || len(g.server.Requests()) != 0 {
+			t.Errorf("a request given up during its search is %v, its search from %d to %d", r.Status, r.RetrievalStart, r.RetrievalEnd)
 		}
-		s.mu.Unlock()
-	}
-	g, _ := f("broken", "/search", func(w http.ResponseWriter) { http.Error(w, "no index", 500) }, workload.Action{})
-	if r := g.only(); r.Error != record.HTTPStatusError || r.Start != record.Unset || !strings.Contains(r.Message, "retrieval: HTTP 500: no index") || len(g.server.Requests()) != 0 {
-		t.Errorf("a request whose search failed is %v %v %q, sent %d times", r.Status, r.Error, r.Message, len(g.server.Requests()))
-	}
-	never, release := context.WithCancel(t.Context())
-	defer release()
-	g, _ = f("given up", "/search", func(http.ResponseWriter) { <-never.Done() }, workload.Action{CancelAt: int64(10 * time.Millisecond)})
-	if r := g.only(); r.Status != record.Cancelled || r.Start != record.Unset || r.RetrievalEnd != record.Unset || len(g.server.Requests()) != 0 {
-		t.Errorf("a request given up during its search is %v, its search from %d to %d", r.Status, r.RetrievalStart, r.RetrievalEnd)
-	}
+	})
 }
 
 // Where the server keeps answers, a turn names the one before and brings only what is
