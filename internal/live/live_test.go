@@ -285,7 +285,7 @@ func TestLimitsOfWorkloadsAreJudged(t *testing.T) {
 				}
 				r.Input.WorkloadsCount = counts
 			})
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(110 * time.Millisecond) // never when it is looked
 			for i := range 120 {
 				r := s.request(500*time.Millisecond, 2*time.Second, record.OK)
 				r.Workload, r.Turn = "docs", uint32(i%2)
