@@ -322,6 +322,9 @@ func (c *DiscoverConfig) near(ctx context.Context, host string) bool {
 	if c.Proxy != "" {
 		return false
 	}
+	if isLocalhost(host) {
+		return true
+	}
 	addrs := []netip.Addr{}
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, a)

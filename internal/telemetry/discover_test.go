@@ -100,7 +100,7 @@ func TestDiscover(t *testing.T) {
 		if len(leaked) > 0 {
 			t.Errorf("%v", leaked)
 		}
-		for _, a := range net.dial {
+		for _, a := range net.dialled() {
 			if !strings.HasPrefix(a, "h:") {
 				t.Errorf("dialled %s", a)
 			}
@@ -185,6 +185,13 @@ func TestNear(t *testing.T) {
 	} {
 		if got := (&DiscoverConfig{Limit: time.Minute}).near(t.Context(), host); got != want {
 			t.Errorf("%s: %v", host, got)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for host, want := range map[string]bool{"localhost": true, "LocalHost.": true, "elsewhere.test": false} {
+		if got := (&DiscoverConfig{}).near(over, host); got != want {
+			t.Errorf("%s without time to ask for its address: %v", host, got)
 		}
 	}
 	if (&DiscoverConfig{Proxy: "http://p"}).near(t.Context(), "127.0.0.1") {

@@ -224,7 +224,7 @@ func SamePage(a, b string) bool {
 		return a == b
 	}
 	for _, u := range []*url.URL{x, y} {
-		if host := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."); host == "localhost" {
+		if isLocalhost(u.Hostname()) {
 			u.Host = "127.0.0.1" + u.Host[len(u.Hostname()):]
 		}
 		if u.Path = strings.TrimRight(u.Path, "/"); u.Path == "" {
@@ -232,6 +232,12 @@ func SamePage(a, b string) bool {
 		}
 	}
 	return origin(x) == origin(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
+}
+
+// isLocalhost says whether a host is named as this machine itself, which nobody has to
+// be asked about (RFC 6761, 6.3).
+func isLocalhost(host string) bool {
+	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 }
 
 // origin returns scheme://host:port in one spelling.

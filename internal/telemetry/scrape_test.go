@@ -80,17 +80,46 @@ type servers struct {
 	dial []string // what was dialled
 }
 
-func (s *servers) handle(addr string, h http.HandlerFunc) {
+func (s *servers) listen(addr string) *memconn.Listener {
 	l := memconn.Listen(addr)
-	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
 		s.all = map[string]*memconn.Listener{}
 	}
 	s.all[addr] = l
+	return l
+}
+
+func (s *servers) handle(addr string, h http.HandlerFunc) { s.serve(s.listen(addr), h) }
+
+func (s *servers) serve(l net.Listener, h http.HandlerFunc) {
+	srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	s.mu.Lock()
 	s.srvs = append(s.srvs, srv)
+	s.mu.Unlock()
 	go func() { _ = srv.Serve(l) }()
+}
+
+// accept serves connections by hand.
+func (s *servers) accept(addr string, f func(c net.Conn)) {
+	l := s.listen(addr)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go f(c)
+		}
+	}()
+}
+
+// dialled returns what was.
+func (s *servers) dialled() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.dial)
 }
 
 func (s *servers) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -113,6 +142,9 @@ func (s *servers) Dial(ctx context.Context, network, addr string) (net.Conn, err
 func (s *servers) close() {
 	for _, x := range s.srvs {
 		_ = x.Close()
+	}
+	for _, l := range s.all {
+		_ = l.Close()
 	}
 	time.Sleep(time.Hour) // in fake time: handlers that sleep come to their end
 }
@@ -431,7 +463,7 @@ func TestStates(t *testing.T) {
 				if info.State != x.want || !strings.Contains(info.Why, x.why) || strings.Contains(info.Why, "secret") || (x.want == StateOK) != info.Up {
 					t.Errorf("%+v, want %s %q", info, x.want, x.why)
 				}
-				for _, d := range net.dial {
+				for _, d := range net.dialled() {
 					if d != "a:80" {
 						t.Errorf("dialled %s", d)
 					}
