@@ -145,7 +145,7 @@ func TestMemoryPerStream(t *testing.T) {
 	// A goroutine of net/http's that has not come to rest yet holds more: what they
 	// all hold in the end counts.
 	per := int64(math.MaxInt64)
-	for began := time.Now(); per > streamBudget && time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); per > streamBudget && time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) { // real time: a bubble has no memory of its own
 		per = (inUse() - before) / (n - 1)
 	}
 	cancel()

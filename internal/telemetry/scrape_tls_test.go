@@ -32,7 +32,7 @@ func TestTLS(t *testing.T) {
 			Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 		}), func(w http.ResponseWriter, _ *http.Request) { text(w, running(2)) })
 		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-			time.Sleep(3 * ms) // the way there
+			sleep(c, time.Duration(c.Now())+3*ms) // the way there
 			return hosts.Dial(ctx, network, addr)
 		}
 		var sink sinkLog
@@ -92,17 +92,17 @@ func TestAllKindsOfExporters(t *testing.T) {
 		hosts.handle("good:80", func(w http.ResponseWriter, _ *http.Request) { text(w, running(2)) })
 		hosts.accept("silent:80", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 		hosts.accept("ssh:22", func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n"); _ = c.Close() })
-		hosts.accept("endless:80", func(c net.Conn) {
+		hosts.accept("endless:80", func(conn net.Conn) {
 			// An answer to a request: one that comes before it is another kind of fault.
-			if _, err := c.Read(make([]byte, 4096)); err != nil {
+			if _, err := conn.Read(make([]byte, 4096)); err != nil {
 				return
 			}
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
 			for {
-				if _, err := io.WriteString(c, "# and so on and so on and so on\n"); err != nil {
+				if _, err := io.WriteString(conn, "# and so on and so on and so on\n"); err != nil {
 					return
 				}
-				time.Sleep(5 * ms)
+				sleep(c, time.Duration(c.Now())+5*ms)
 			}
 		})
 		var sink sinkLog
