@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 
+	"plimsoll/internal/conduct"
 	"plimsoll/internal/infile"
 )
 
@@ -41,6 +42,8 @@ type Env struct {
 	// there is none.
 	Browse func(url string) error
 
+	// limits are those of the telemetry of a run; tests have others.
+	limits conduct.Limits
 	// ended is closed at the first interrupt; nil means never.
 	ended <-chan struct{}
 	// piped is what was read of standard input and of pipes, by name: a command may

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -59,14 +61,19 @@ func start(t *testing.T, change func(*Env), args ...string) *command {
 func (c *command) until(pattern string) string {
 	c.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond) // real time: sockets are in use
-		if m := re.FindStringSubmatch(c.err.String()); m != nil {
-			return m[len(m)-1]
+	var m []string
+	await(c.t, pattern, func() bool { m = re.FindStringSubmatch(c.err.String()); return m != nil })
+	return m[len(m)-1]
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for begin := time.Now(); !is(); time.Sleep(10 * time.Millisecond) { // real time: sockets are in use
+		if time.Since(begin) > 5*time.Minute {
+			t.Fatalf("never %s", what)
 		}
 	}
-	c.t.Fatalf("no %q within 30 s: %s", pattern, c.err.String())
-	return ""
 }
 
 // end waits for its exit code.
@@ -75,7 +82,7 @@ func (c *command) end() int {
 	select {
 	case code := <-c.code:
 		return code
-	case <-time.After(60 * time.Second):
+	case <-time.After(5 * time.Minute):
 		c.t.Fatalf("it does not end: %s", c.err.String())
 		return -1
 	}
@@ -84,10 +91,10 @@ func (c *command) end() int {
 // TestRunServes: the panel shows the run while it goes on and stays until Ctrl-C, and the exit
 // code is that of the run.
 func TestRunServes(t *testing.T) {
-	url, stop := serve("chat")
+	url, stop := serve("held")
 	defer stop()
 	// Whatever the machine does, the run misses this limit.
-	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "8s", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--requests", "2", "--output-tokens", "4", "--serve", "127.0.0.1:0", "--telemetry", "none", "--slo", "e2e.p50=1ns", "--quiet")
 	panel := c.until(`panel at (http://127\.0\.0\.1:\d+/)`)
 	runs := func() (out struct {
 		Runs []struct {
@@ -96,10 +103,7 @@ func TestRunServes(t *testing.T) {
 		}
 	},
 	) {
-		r, err := http.Get(panel + "api/runs")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := panelGet(t, panel+"api/runs")
 		defer r.Body.Close()
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -111,22 +115,26 @@ func TestRunServes(t *testing.T) {
 		return out
 	}
 	var id string
-	for deadline := time.Now().Add(time.Minute); id == "" && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond) // real time: sockets are in use
+	await(t, "shown as live", func() bool {
 		if l := runs().Runs; len(l) == 1 && l[0].Live {
 			id = l[0].ID
 		}
-	}
-	if id == "" {
-		t.Fatal("the run was not shown as live")
-	}
-	// Its events come to an end with it.
-	r, err := http.Get(panel + "api/runs/" + id + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+		return id != ""
+	})
+	// Its events come to an end with it, which is when the server lets go of its requests.
+	r := panelGet(t, panel+"api/runs/"+id+"/events")
 	defer r.Body.Close()
-	events, err := io.ReadAll(r.Body)
+	in := bufio.NewReader(r.Body)
+	var events []byte
+	for !bytes.Contains(events, []byte("event: snapshot\n")) {
+		line, err := in.ReadBytes('\n')
+		if events = append(events, line...); err != nil {
+			t.Fatalf("%v in %.200s", err, events)
+		}
+	}
+	holds(t, url).release()
+	rest, err := io.ReadAll(in)
+	events = append(events, rest...)
 	if err != nil || !strings.Contains(string(events), "event: snapshot\ndata: {") || !strings.HasSuffix(string(events), "event: end\ndata: {}\n\n") {
 		t.Errorf("events are %.200s ... (%v)", events, err)
 	}
@@ -141,19 +149,49 @@ func TestRunServes(t *testing.T) {
 	if code := c.end(); code != exitMissed && code != exitInvalid { // 4: a machine too busy for a verdict
 		t.Errorf("exit code %d, want that of the run, 3\n%s", code, c.err.String())
 	}
-	if _, err := http.Get(panel); err == nil {
+	r, err = http.Get(panel + "api/runs") // where something else may listen by now
+	if err != nil {
+		return
+	}
+	defer r.Body.Close()
+	if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), id) {
 		t.Error("the panel is still there")
 	}
 }
 
+// panelGet is one GET of a panel, which closes connections that say nothing for some
+// seconds: on a machine that stands still that may be this one.
+func panelGet(t *testing.T, url string) *http.Response {
+	t.Helper()
+	var r *http.Response
+	await(t, "answered: "+url, func() bool {
+		var err error
+		r, err = http.Get(url)
+		return err == nil
+	})
+	return r
+}
+
+// holds returns what the server of a URL has in hand.
+func holds(t *testing.T, url string) *held {
+	t.Helper()
+	h, ok := heldBy.Load(url)
+	if !ok {
+		t.Fatalf("%s holds nothing", url)
+	}
+	return h.(*held)
+}
+
 // TestInterruptedRunDoesNotStay: who has stopped a run by Ctrl-C is not asked to do it again.
 func TestInterruptedRunDoesNotStay(t *testing.T) {
-	url, stop := serve("chat")
+	url, stop := serve("held")
 	defer stop()
-	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "1h", "--serve", "127.0.0.1:0", "--telemetry", "none")
+	c := start(t, nil, "run", "--url", url, "--users", "2", "--duration", "100h", "--serve", "127.0.0.1:0", "--telemetry", "none")
 	c.until(`panel at (http\S+)`)
-	time.Sleep(300 * time.Millisecond) // real time: sockets are in use; something is measured, on most machines
+	await(t, "two requests under way", func() bool { return holds(t, url).count() == 2 })
 	c.interrupts <- os.Interrupt
+	c.until(`(stopping: 2 requests)`)
+	holds(t, url).release()
 	if code := c.end(); code != exitInterrupted {
 		t.Errorf("exit code %d\n%s", code, c.err.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,10 +24,32 @@ func checkIn(t *testing.T, dir, page string, stdin io.Reader, interrupts chan os
 	}()
 	select {
 	case code = <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("check waits for ever")
 	}
 	return code, o.String(), e.String()
+}
+
+// fill writes text into a named pipe, which has a writer when it returns, and comments
+// behind it: more than a pipe holds, so that the writer stays until somebody reads.
+func fill(t *testing.T, path, text string) {
+	t.Helper()
+	r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer w.Close()
+		if _, err := io.WriteString(w, text+strings.Repeat("# "+strings.Repeat("-", 61)+"\n", 2000)); err != nil {
+			t.Errorf("fill the pipe: %v", err)
+		}
+	})
+	t.Cleanup(func() { r.Close(); done.Wait() })
 }
 
 // TestPipes reads named pipes with a writer, without one, and with one that says nothing.
@@ -42,12 +65,7 @@ func TestPipes(t *testing.T) {
 	}
 
 	const page = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=\"m\"} 3\n"
-	go func() {
-		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
-			io.WriteString(w, page)
-			w.Close()
-		}
-	}()
+	fill(t, path, page)
 	code, out, errs := checkIn(t, dir, "pipe", nil, nil)
 	if code != exitDone || !strings.Contains(out, "vllm") {
 		t.Errorf("with a writer: exit code %d, %q, %q", code, out, errs)
@@ -79,12 +97,7 @@ func TestPipedOnce(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip(err)
 	}
-	go func() {
-		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
-			io.WriteString(w, text)
-			w.Close()
-		}
-	}()
+	fill(t, path, text)
 	for _, name := range []string{"pipe.yaml", "-"} {
 		var out, errs bytes.Buffer
 		code := Main(&Env{

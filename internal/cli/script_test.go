@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"plimsoll/internal/conduct"
 )
 
 // TestScripts runs whole commands in this process, each script in a folder of
@@ -24,12 +26,19 @@ import (
 //	plimsoll ARGS...       must exit with 0 (with ! in front: with anything else)
 //	exits CODE[,CODE] ...  must exit with one of these: on a busy machine a run may
 //	                       be bound by this client (4) whatever else it is
-//	interrupted AFTER[,AFTER] ...  like exits 130, with Ctrl-C after those times
+//	interrupted WHEN[,WHEN] ...  like exits 130, with Ctrl-C at each of these moments in
+//	                       turn: a time after the one before; busy:N, the server of
+//	                       the command's --url has N requests in hand; said:TEXT,
+//	                       standard error has it; there:FILE, a file matches that
+//	letgo TEXT ...         like interrupted busy:2, and the server of --url lets go of
+//	                       what it holds when standard error has the text
 //	serve NAME VAR         starts the server NAME and puts its URL into VAR
 //	same FIELD FILE FILE   both JSON files have the same value there
 //	remove FILE NAME       removes a file of the run of that name
 //	nonsense FILE          writes a megabyte of it
 //	secret TEXT            with ! in front: no file below holds the text
+//	env PATIENT=yes        the next runs wait as long as it takes for what servers say
+//	                       of themselves
 //	env STDIN=FILE         what the next commands read as standard input
 //	columns N              standard output has no line of more than N columns
 func TestScripts(t *testing.T) {
@@ -49,15 +58,10 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			"interrupted": func(ts *testscript.TestScript, _ bool, args []string) {
-				ch := make(chan os.Signal, 2)
-				for at := range strings.SplitSeq(args[0], ",") {
-					after, err := time.ParseDuration(at)
-					ts.Check(err)
-					defer time.AfterFunc(after, func() { ch <- os.Interrupt }).Stop()
-				}
-				if code := invoke(ts, args[1:], ch); code != exitInterrupted {
-					ts.Fatalf("exit code %d, want %d", code, exitInterrupted)
-				}
+				interrupted(ts, strings.Split(args[0], ","), args[1:], nil)
+			},
+			"letgo": func(ts *testscript.TestScript, _ bool, args []string) {
+				interrupted(ts, []string{"busy:2", "said:" + args[0]}, args[1:], holding(ts, args[1:]).release)
 			},
 			"serve": func(ts *testscript.TestScript, _ bool, args []string) {
 				url, stop := serve(args[0])
@@ -114,13 +118,100 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// holding returns the server of a command's --url, which holds something.
+func holding(ts *testscript.TestScript, args []string) *held {
+	i := slices.Index(args, "--url")
+	if i < 0 || i+1 == len(args) {
+		ts.Fatalf("no --url in %q", args)
+	}
+	h, ok := heldBy.Load(args[i+1])
+	if !ok {
+		ts.Fatalf("%s holds nothing", args[i+1])
+	}
+	return h.(*held)
+}
+
+// interrupted runs a command with Ctrl-C at certain moments; instead of the last Ctrl-C
+// it calls last, where that is not nil.
+func interrupted(ts *testscript.TestScript, when, args []string, last func()) {
+	ch, over, failed := make(chan os.Signal, len(when)), make(chan struct{}), make(chan string, 1)
+	said := new(screenful)
+	moments := make([]func() bool, len(when))
+	for i, w := range when {
+		kind, rest, _ := strings.Cut(w, ":")
+		switch kind {
+		case "busy":
+			n, err := strconv.Atoi(rest)
+			ts.Check(err)
+			h := holding(ts, args)
+			moments[i] = func() bool { return h.count() >= n }
+		case "said":
+			moments[i] = func() bool { return strings.Contains(said.String(), rest) }
+		case "there":
+			pattern := ts.MkAbs(rest)
+			moments[i] = func() bool { found, err := filepath.Glob(pattern); return err == nil && len(found) > 0 }
+		default:
+			after, err := time.ParseDuration(w)
+			ts.Check(err)
+			var since time.Time
+			moments[i] = func() bool {
+				if since.IsZero() {
+					since = time.Now()
+				}
+				return time.Since(since) >= after
+			}
+		}
+	}
+	go func() {
+		for i, is := range moments {
+			for begin := time.Now(); !is(); {
+				select {
+				case <-over:
+					failed <- "it ended before " + when[i]
+					return
+				case <-time.After(5 * time.Millisecond): // real time: others are at work
+				}
+				if time.Since(begin) > 5*time.Minute {
+					failed <- "never " + when[i]
+					ch <- os.Interrupt
+					ch <- os.Interrupt
+					return
+				}
+			}
+			if i == len(moments)-1 && last != nil {
+				last()
+			} else {
+				ch <- os.Interrupt
+			}
+		}
+		failed <- ""
+	}()
+	code := invokeTo(ts, args, ch, said)
+	close(over)
+	if text := <-failed; text != "" {
+		ts.Fatalf("%s; exit code %d", text, code)
+	}
+	if code != exitInterrupted {
+		ts.Fatalf("exit code %d, want %d", code, exitInterrupted)
+	}
+}
+
 func invoke(ts *testscript.TestScript, args []string, interrupts chan os.Signal) int {
+	return invokeTo(ts, args, interrupts, io.Discard)
+}
+
+// invokeTo is invoke, and copies what goes to standard error.
+func invokeTo(ts *testscript.TestScript, args []string, interrupts chan os.Signal, errs io.Writer) int {
 	stdin := ""
 	if name := ts.Getenv("STDIN"); name != "" {
 		stdin = ts.ReadFile(name)
 	}
+	var limits conduct.Limits
+	if ts.Getenv("PATIENT") != "" {
+		limits = conduct.Limits{Edge: time.Hour, Stop: time.Hour, Read: time.Hour, Search: time.Hour}
+	}
 	return Main(&Env{
-		Args: args, Stdin: strings.NewReader(stdin), Stdout: ts.Stdout(), Stderr: ts.Stderr(),
+		Args: args, Stdin: strings.NewReader(stdin), limits: limits, Stdout: ts.Stdout(), Stderr: io.MultiWriter(ts.Stderr(), errs),
 		LookupEnv: func(name string) (string, bool) {
 			v := ts.Getenv(name)
 			return v, v != ""
@@ -185,8 +276,8 @@ func TestInterruptTwice(t *testing.T) {
 	ch <- os.Interrupt
 	ch <- os.Interrupt
 	began := time.Now()
-	code := Main(&Env{Args: []string{"check", url, "--get-timeout", "20s"}, Stdout: io.Discard, Stderr: io.Discard, Interrupts: ch})
-	if code != exitInterrupted || time.Since(began) > 10*time.Second {
+	code := Main(&Env{Args: []string{"check", url, "--get-timeout", "1h"}, Stdout: io.Discard, Stderr: io.Discard, Interrupts: ch})
+	if code != exitInterrupted || time.Since(began) > 5*time.Minute {
 		t.Errorf("exit code %d after %s, want %d at once", code, time.Since(began), exitInterrupted)
 	}
 }

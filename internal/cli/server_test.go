@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"time"
 
 	"plimsoll/internal/dialect"
@@ -15,7 +16,7 @@ import (
 //
 //	vllm    the passive face of one engine
 //	chat    streaming chat, one word each 2 ms, usage as asked; no completions
-//	slow    chat, one word each 100 ms
+//	held    chat that holds every answer back behind its first word until it is let go
 //	plain   chat that ignores stream and usage options, and its own length
 //	broken  chat that answers every POST with 500
 //	half    chat that breaks off every stream in the middle
@@ -24,6 +25,8 @@ import (
 //	nosy    a telemetry page that repeats the key that came with it
 //	html    a web site, not an API
 //	silent  accepts connections and says nothing
+//
+// The last two are to be found by their URL, to see what they have in hand.
 func serve(name string) (url string, stop func()) {
 	mux := http.NewServeMux()
 	models := func(w http.ResponseWriter, _ *http.Request) {
@@ -50,8 +53,12 @@ func serve(name string) (url string, stop func()) {
 		})
 	case "chat":
 		chat(chatServer{gap: 2 * time.Millisecond})
-	case "slow":
-		chat(chatServer{gap: 100 * time.Millisecond})
+	case "held":
+		hold := newHeld()
+		chat(chatServer{gap: time.Millisecond, hold: hold})
+		s := httptest.NewServer(h)
+		heldBy.Store(s.URL, hold)
+		return s.URL, func() { hold.release(); s.Close() }
 	case "plain":
 		chat(chatServer{gap: time.Millisecond, plain: true})
 	case "half":
@@ -100,7 +107,19 @@ func serve(name string) (url string, stop func()) {
 		if err != nil {
 			panic(err)
 		}
-		return "http://" + l.Addr().String(), func() { _ = l.Close() }
+		hold := newHeld()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				hold.take(c.Close)
+			}
+		}()
+		url := "http://" + l.Addr().String()
+		heldBy.Store(url, hold)
+		return url, func() { _ = l.Close(); hold.release() }
 	default:
 		panic("no server " + name)
 	}
@@ -108,10 +127,60 @@ func serve(name string) (url string, stop func()) {
 	return s.URL, s.Close
 }
 
+// heldBy has the servers that hold something, by their URL.
+var heldBy sync.Map
+
+// held is what a server has in hand.
+type held struct {
+	free chan struct{} // closed when everything is let go
+	once sync.Once
+
+	mu   sync.Mutex
+	n    int
+	left []func() error // what is done then
+}
+
+func newHeld() *held { return &held{free: make(chan struct{})} }
+
+// take adds one that is held, and what is done when it is let go.
+func (h *held) take(done func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n++
+	h.left = append(h.left, done)
+}
+
+// drop takes one away that has gone by itself.
+func (h *held) drop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n--
+}
+
+// count returns how many are held.
+func (h *held) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n
+}
+
+// release lets everything go, and holds nothing from now on.
+func (h *held) release() {
+	h.once.Do(func() {
+		close(h.free)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, done := range h.left {
+			_ = done()
+		}
+	})
+}
+
 // chatServer answers chats with as many words as were asked for, 8 by default.
 type chatServer struct {
 	gap         time.Duration
 	plain, half bool
+	hold        *held // nil holds nothing
 }
 
 func (s chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -159,6 +228,14 @@ func (s chatServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	flush(out.AppendRole(nil, 0, running(0)))
 	for i := range n {
+		if s.hold != nil && i == 1 {
+			s.hold.take(func() error { return nil })
+			select {
+			case <-s.hold.free:
+			case <-r.Context().Done():
+			}
+			s.hold.drop()
+		}
 		select {
 		case <-time.After(s.gap):
 		case <-r.Context().Done():

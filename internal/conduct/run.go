@@ -57,9 +57,8 @@ type Config struct {
 	// Watch, when not nil, is told of the run as it goes on; it may ask it to stop. It
 	// is a new one, and ended with the run, once that has begun.
 	Watch *live.Watch
-
-	// limits are those of the telemetry; tests have others.
-	limits limits
+	// Limits are those of the telemetry; the zero value has the usual ones.
+	Limits Limits
 }
 
 // Progress is how far a run has come.
@@ -137,7 +136,7 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
-	around.limits = cfg.limits
+	around.limits = cfg.Limits
 	counter, err := loadTokenizer(&s.Target, cfg.ReadFile)
 	if err != nil {
 		return nil, &UsageError{Err: err}

@@ -89,7 +89,7 @@ func TestWatchedRun(t *testing.T) {
 	url := serveTwin(t)
 	cfg := config(t, plan(t, "target.url="+url, "load.users=6", "load.duration=100h", "load.warmup=500ms", fmt.Sprintf("users.output-tokens=%d", shownTokens), "target.ignore-eos=true",
 		"data.telemetry="+url+"/metrics", "guards.slo=ttft.p95=1ns", "name=shown"))
-	cfg.Watch, cfg.limits = live.New(), patient
+	cfg.Watch, cfg.Limits = live.New(), patient
 	if cfg.Watch.ID() != "" || cfg.Watch.Store() != nil {
 		t.Fatal("there is a run before it has begun")
 	}

@@ -41,7 +41,7 @@ type pages struct {
 	// urls are the endpoints of the load.
 	urls   []string
 	access *Access
-	limits limits
+	limits Limits
 }
 
 // newPages prepares the telemetry of a scenario. Nothing is sent. The secrets of
@@ -107,7 +107,7 @@ func (p *pages) target(page *scenario.Page, path string, lookup func(string) (st
 // search is what Discover is asked.
 func (p *pages) search(c *clock.Clock) telemetry.DiscoverConfig {
 	return telemetry.DiscoverConfig{
-		Targets: p.urls, Header: p.access.Header, TLS: p.access.TLS, Proxy: p.access.Proxy, Clock: c, Tables: p.tables, Limit: p.limits.search,
+		Targets: p.urls, Header: p.access.Header, TLS: p.access.TLS, Proxy: p.access.Proxy, Clock: c, Tables: p.tables, Limit: p.limits.Search,
 	}
 }
 
@@ -137,20 +137,20 @@ func (p *pages) find(ctx context.Context, c *clock.Clock) ([]telemetry.Target, *
 	return append(out, telemetry.Target{Kind: telemetry.KindHost}), found, nil
 }
 
-// limits are bounds of what the user waits for; 0 means the usual ones.
-type limits struct {
-	// edge and stop bound the readings before the first request and after the last, stop
+// Limits are bounds of what a run waits for of telemetry; 0 means the usual ones.
+type Limits struct {
+	// Edge and Stop bound the readings before the first request and after the last, Stop
 	// those after the last where the run was asked to stop: 6 s and 1 s.
-	edge, stop time.Duration
-	// read bounds one reading, search the search for pages: 5 s at the edges and 10 s
+	Edge, Stop time.Duration
+	// Read bounds one reading, Search the search for pages: 5 s at the edges and 10 s
 	// between them, and 2 s.
-	read, search time.Duration
+	Read, Search time.Duration
 }
 
 // readings is the telemetry of one run while it goes on; nil reads nothing. Whatever the servers do, it neither fails the run nor holds it up for
-// longer than limits.edge at either end.
+// longer than Limits.Edge at either end.
 type readings struct {
-	limits  limits
+	limits  Limits
 	scraper *telemetry.Scraper
 	tap     *tap
 	every   time.Duration
@@ -161,17 +161,17 @@ type readings struct {
 // newReadings prepares to read targets. Where the samples go is set before begin.
 func newReadings(targets []telemetry.Target, p *pages, c *clock.Clock) (*readings, error) {
 	r := &readings{tap: new(tap), every: p.data.TelemetryInterval, clock: c, limits: p.limits}
-	if r.limits.edge == 0 {
-		r.limits.edge = 6 * time.Second
+	if r.limits.Edge == 0 {
+		r.limits.Edge = 6 * time.Second
 	}
-	if r.limits.stop == 0 {
-		r.limits.stop = time.Second
+	if r.limits.Stop == 0 {
+		r.limits.Stop = time.Second
 	}
 	r.self = slices.IndexFunc(targets, func(t telemetry.Target) bool { return t.Kind == telemetry.KindHost })
 	var err error
 	r.scraper, err = telemetry.New(telemetry.Config{
 		Targets: targets, Clock: c, Sink: r.tap, Tables: p.tables, Every: p.data.TelemetryInterval,
-		ReadFile: os.ReadFile, AskClocks: true, Timeout: p.limits.read, Edge: p.limits.read,
+		ReadFile: os.ReadFile, AskClocks: true, Timeout: p.limits.Read, Edge: p.limits.Read,
 	})
 	return r, err
 }
@@ -190,7 +190,7 @@ func (r *readings) begin(ctx context.Context, stop <-chan struct{}) {
 	if r == nil {
 		return
 	}
-	edge, cancel := context.WithTimeout(ctx, r.limits.edge)
+	edge, cancel := context.WithTimeout(ctx, r.limits.Edge)
 	defer cancel()
 	go func() {
 		select {
@@ -209,10 +209,10 @@ func (r *readings) end(ctx context.Context, stop <-chan struct{}) {
 	if r == nil {
 		return
 	}
-	limit := r.limits.edge
+	limit := r.limits.Edge
 	select {
 	case <-stop:
-		limit = r.limits.stop
+		limit = r.limits.Stop
 	default:
 	}
 	edge, cancel := context.WithTimeout(ctx, limit)

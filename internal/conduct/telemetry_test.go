@@ -19,7 +19,7 @@ import (
 )
 
 // patient waits for pages as long as a test may take.
-var patient = limits{edge: time.Hour, stop: time.Hour, read: time.Hour, search: time.Hour}
+var patient = Limits{Edge: time.Hour, Stop: time.Hour, Read: time.Hour, Search: time.Hour}
 
 // hanging is a page that has one gauge the first times it is asked, and then never comes;
 // closing the server ends it. It tells of each time that it is asked.
@@ -81,7 +81,7 @@ func TestTelemetryIsKept(t *testing.T) {
 	defer page.Close()
 	cfg := config(t, plan(t, "target.url="+url, "load.users=4", "load.duration=10m", "users.output-tokens=20", "target.ignore-eos=true",
 		"data.telemetry="+page.URL+"/metrics", "data.telemetry-interval=100ms"))
-	cfg.Stop, cfg.limits = stop, patient
+	cfg.Stop, cfg.Limits = stop, patient
 	res, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestStopBesideAPageThatHangs(t *testing.T) {
 		page, asked := hanging(t, answers)
 		cfg := config(t, plan(t, "target.url="+url, "load.users=1", "load.duration=100h", "load.drain=2s", "users.output-tokens=4", "data.telemetry="+page))
 		stop := make(chan struct{})
-		cfg.Stop, cfg.limits = stop, limits{edge: time.Hour, read: time.Hour}
+		cfg.Stop, cfg.Limits = stop, Limits{Edge: time.Hour, Read: time.Hour}
 		begun := make(chan struct{})
 		if answers > 0 {
 			var once sync.Once
@@ -172,7 +172,7 @@ func TestStopBesideAPageThatHangs(t *testing.T) {
 func TestRunBesideAPageThatHangs(t *testing.T) {
 	page, _ := hanging(t, 0)
 	cfg := config(t, plan(t, "target.url="+serveTwin(t), "load.users=2", "load.requests=20", "users.output-tokens=4", "data.telemetry="+page))
-	cfg.limits = limits{read: 50 * time.Millisecond}
+	cfg.Limits = Limits{Read: 50 * time.Millisecond}
 	res, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
