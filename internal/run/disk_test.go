@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,7 +49,7 @@ func write(t testing.TB, root string, n int, parts ...int) string {
 func endPart(t testing.TB, w *Writer) {
 	t.Helper()
 	w.kick <- struct{}{}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // real time: the disk is real
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) { // real time: the disk is real
 		w.mu.Lock()
 		empty := w.queued == 0
 		w.mu.Unlock()
@@ -472,24 +471,31 @@ func TestPartsThatAreMergedWhileTheyAreRead(t *testing.T) {
 	}
 }
 
-// begun is what a process says, and when it says the first of it.
-type begun struct {
-	strings.Builder
-	once  sync.Once
-	first chan struct{}
+// said is what a child has printed so far.
+type said struct {
+	mu sync.Mutex
+	b  strings.Builder
 }
 
-func (b *begun) Write(p []byte) (int, error) {
-	b.once.Do(func() { close(b.first) })
-	return b.Builder.Write(p)
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+// lines returns how many whole lines it has; the last may be cut.
+func (s *said) lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.b.String(), "\n")
 }
 
 // TestKilledRunKeepsItsParts kills a process that writes and looks at what is
-// there. The child says on its standard output what has ended and when.
+// there. The child says on its standard output what it has given to its writer.
 func TestKilledRunKeepsItsParts(t *testing.T) {
 	const every = 100 * time.Millisecond
 	if dir := os.Getenv("PLIMSOLL_TEST_WRITE"); dir != "" {
-		w, err := Create(dir, info("killed"), nil, func(w *Writer) { w.partEvery, w.mergeParts = every, 4 })
+		w, err := Create(dir, info("killed"), nil, Blocking(), func(w *Writer) { w.partEvery, w.mergeParts = every, 4 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -497,7 +503,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 		for i := range 1_000_000 {
 			fill(r, i)
 			w.Add(r)
-			fmt.Printf("%d %d\n", time.Now().UnixNano(), i)
+			fmt.Println(i)
 			time.Sleep(time.Millisecond) // real time: the process is to be killed while it writes
 		}
 		return
@@ -505,37 +511,42 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	root := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledRunKeepsItsParts$")
 	child.Env = append(os.Environ(), "PLIMSOLL_TEST_WRITE="+root)
-	said := &begun{first: make(chan struct{})}
-	child.Stdout = said
+	out := new(said)
+	child.Stdout = out
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-said.first:
-	case <-time.After(time.Minute):
-		t.Error("the child does not write")
+	// parts returns how many have been written, those that were put together included.
+	parts := func() int {
+		dirs, err := filepath.Glob(filepath.Join(root, "*", requestsDir))
+		if err != nil || len(dirs) != 1 {
+			return 0
+		}
+		list, _, err := listParts(dirs[0])
+		if err != nil || len(list) == 0 {
+			return 0
+		}
+		return list[len(list)-1].last
 	}
-	time.Sleep(4 * time.Second) // real time: the child is another process
-	killed := time.Now()
+	// What was given to the writer before it began a part is on disk when the part is: the
+	// second one that ends from now on was begun from now on.
+	await := func(is func() bool) {
+		t.Helper()
+		for begin := time.Now(); !is(); time.Sleep(5 * time.Millisecond) { // real time: the child is another process
+			if time.Since(begin) > 5*time.Minute {
+				_ = child.Process.Kill()
+				t.Fatalf("the child does not write: %d requests, %d parts", out.lines(), parts())
+			}
+		}
+	}
+	await(func() bool { return out.lines() > 100 && parts() > 8 }) // some are put together
+	before, since := out.lines(), parts()
+	await(func() bool { return parts() >= since+2 })
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // it was killed
-	ended, before := 0, 0
-	for line := range strings.Lines(said.String()) {
-		at, id, _ := strings.Cut(strings.TrimSpace(line), " ")
-		ns, err1 := strconv.ParseInt(at, 10, 64)
-		i, err2 := strconv.Atoi(id)
-		if err1 != nil || err2 != nil {
-			continue // the last line may be cut
-		}
-		ended = i + 1
-		// The interval of the parts, and much time to write one on a busy
-		// machine: the same share of 2.5 s would be 5 s.
-		if time.Unix(0, ns).Before(killed.Add(-every - 2500*time.Millisecond)) {
-			before = i + 1
-		}
-	}
+	ended := out.lines()
 	runs, err := List(root)
 	if err != nil || len(runs) != 1 {
 		t.Fatalf("runs are %v, %v", runs, err)
@@ -545,7 +556,7 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	}
 	got, notes := ids(t, runs[0].Dir())
 	if before == 0 || len(got) < before || len(got) > ended || !slices.Equal(got, upTo(len(got))) || notes != nil {
-		t.Errorf("read %d requests of %d that ended, %d of them well before the kill; notes %v", len(got), ended, before, notes)
+		t.Errorf("read %d requests of %d that ended, %d of them before two parts were written; notes %v", len(got), ended, before, notes)
 	}
 	t.Logf("%d ended, %d read, %d due, files %d", ended, len(got), before, len(partNames(t, runs[0].Dir())))
 }

@@ -50,7 +50,7 @@ func scrape(at int64, n int) []signal.Sample {
 func flush(t testing.TB, s *Sink) {
 	t.Helper()
 	s.kick <- struct{}{}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // real time: the disk is real
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) { // real time: the disk is real
 		s.mu.Lock()
 		empty := s.blocks == 0
 		s.mu.Unlock()
