@@ -1,9 +1,12 @@
 package play
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
@@ -144,9 +147,19 @@ func TestRealSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer c.Close()
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	_ = c.(*net.TCPConn).CloseWrite()
-	_ = c.Close()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	played, err := s.Responses[0].Body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r.Body); err != nil || r.StatusCode != 200 || !bytes.Equal(got, played) {
+		t.Errorf("status %d, %q, %v; want %q", r.StatusCode, got, err, played)
+	}
 }
 
 // TestBadFiles names what is wrong.
