@@ -384,9 +384,11 @@ type Source struct {
 	Sources                     []string
 	Up                          bool
 	Scrapes, Failures, Restarts int64
-	Period                      int64 `json:"period_ns"`
-	BackoffCount                int64 `json:"backoff_count"`
-	Problems                    []struct{ Text string }
+	// Skipped are the moments at which a reading before was still under way.
+	Skipped      int64
+	Period       int64 `json:"period_ns"`
+	BackoffCount int64 `json:"backoff_count"`
+	Problems     []struct{ Text string }
 }
 
 // Info is what tests read of run.json.

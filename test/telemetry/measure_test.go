@@ -27,13 +27,23 @@ type finished struct {
 // share this machine, so the client may rightly call itself the limit (4).
 func measure(t *testing.T, args ...string) finished {
 	t.Helper()
+	return begin(t, args...)()
+}
+
+// begin is measure whose function waits for the end.
+func begin(t *testing.T, args ...string) func() finished {
+	t.Helper()
 	dir := t.TempDir()
-	f := finished{Result: process.Run(t, dir, limit, append([]string{"run", "--out", "runs"}, args...)...)}
-	if f.Code != 0 && f.Code != 4 {
-		t.Fatalf("exit %d\n%s\n%s", f.Code, f.Stderr, f.Stdout)
+	p := process.Start(t, dir, append([]string{"run", "--out", "runs"}, args...)...)
+	return func() finished {
+		t.Helper()
+		f := finished{Result: p.Wait(limit)}
+		if f.Code != 0 && f.Code != 4 {
+			t.Fatalf("exit %d\n%s\n%s", f.Code, f.Stderr, f.Stdout)
+		}
+		f.read(t, filepath.Join(dir, "runs"))
+		return f
 	}
-	f.read(t, filepath.Join(dir, "runs"))
-	return f
 }
 
 func (f *finished) read(t *testing.T, runs string) {
@@ -53,15 +63,23 @@ func (f *finished) sum(t *testing.T, name string) (sum float64) {
 	return sum
 }
 
+// good says whether a source was read as it should be. Once in a run somebody may stand
+// still for longer than a reading may take.
+func good(s process.Source) bool { return s.State == "ok" && s.Failures <= 1 && s.Scrapes > 0 }
+
 // sameTokens fails the test unless the server counted, in all of the run, exactly
-// the tokens that the client has in its records.
-func (f *finished) sameTokens(t *testing.T) {
+// the tokens that the client has in its records. When the reading after the run
+// failed, because somebody stood still, it may have fewer.
+func (f *finished) sameTokens(t *testing.T, url string) {
 	t.Helper()
-	s := f.info.Input.Server
+	s, page := f.info.Input.Server, f.info.Source(t, url)
 	if s == nil || s.Prompt == nil || s.Output == nil {
 		t.Fatalf("run.json does not say what the server counted: %+v\n%s", s, f.Stdout)
 	}
-	if p, o := f.sum(t, "prompt_tokens"), f.sum(t, "output_tokens"); *s.Prompt != p || *s.Output != o || p == 0 || o == 0 {
+	p, o := f.sum(t, "prompt_tokens"), f.sum(t, "output_tokens")
+	if !page.Up && *s.Prompt <= p && *s.Output <= o {
+		t.Logf("the last reading failed (%s): what the server counted until then is not compared", page.Why)
+	} else if *s.Prompt != p || *s.Output != o || p == 0 || o == 0 {
 		t.Errorf("the server counted %v prompt and %v output tokens, the client %v and %v", *s.Prompt, *s.Output, p, o)
 	}
 }
