@@ -55,13 +55,13 @@ func follow(t *testing.T, panel string) int {
 // One reader of the event stream costs the load generator at most 3 % of what a token costs it,
 // and so of the tokens it can take in a second; without a reader it costs no more. What is compared
 // is the processor time of whole processes for each token. They run at the same time against one
-// server, so that whatever else the machine does slows each of them as much. What counts is the
-// median over the rounds: it is looked at after five and, while it is too high, after each
-// further one up to fifteen. Where a round errs by 3 %, watching that costs 1 % fails then in
-// less than 1 of 100 cases, and watching that costs 6 % passes in 5.
+// server, so that whatever else the machine does slows each of them as much. It costs too much
+// when it did so in thirteen of fifteen rounds, and no more are made when three did not: where
+// a round errs by 3 %, watching that costs 1 % fails then once in a million times and, where it
+// errs by 10 %, once in 2,000; watching that costs 8 % is found out 19 times of 20.
 func TestWatchingCostsLittle(t *testing.T) {
 	slow(t)
-	const least, most, want = 5, 15, 1.03
+	const rounds, sure, want = 15, 13, 1.03
 	url := twin(t, "--step", "10ms")
 	kinds := []string{"alone", "unread", "read"}
 	ratios := map[string][]float64{}
@@ -69,8 +69,9 @@ func TestWatchingCostsLittle(t *testing.T) {
 		list := slices.Sorted(slices.Values(ratios[kind]))
 		return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 	}
-	for i := range most {
-		if i >= least && median("unread") <= want && median("read") <= want {
+	over := map[string]int{} // rounds in which it cost too much
+	for i := range rounds {
+		if i-max(over["unread"], over["read"]) > rounds-sure {
 			break
 		}
 		running := map[string]*process.Process{}
@@ -105,14 +106,17 @@ func TestWatchingCostsLittle(t *testing.T) {
 			cost[kind] = float64(r.CPU) / float64(*s.Tokens.Output)
 		}
 		for _, kind := range kinds[1:] {
-			ratios[kind] = append(ratios[kind], cost[kind]/cost["alone"])
+			ratio := cost[kind] / cost["alone"]
+			if ratios[kind] = append(ratios[kind], ratio); ratio > want {
+				over[kind]++
+			}
 		}
 		t.Logf("processor time for a token: %.2f us alone, %.2f us watched, %.2f us read by one", cost["alone"]/1e3, cost["unread"]/1e3, cost["read"]/1e3)
 	}
 	for _, kind := range kinds[1:] {
 		t.Logf("%s: %.3f times what it costs alone, in the median of %.3f", kind, median(kind), ratios[kind])
-		if median(kind) > want {
-			t.Errorf("%s it costs %.3f times what it costs alone, in the median of %d rounds, want at most %.2f", kind, median(kind), len(ratios[kind]), want)
+		if over[kind] >= sure {
+			t.Errorf("%s it costs more than %.2f times what it costs alone in %d of %d rounds", kind, want, over[kind], len(ratios[kind]))
 		}
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"plimsoll/test/process"
 )
 
 // simulated is a folder with one predicted run, and its id: a few seconds of work
@@ -156,7 +159,6 @@ func TestPrint(t *testing.T) {
 	if n := eval[int](b, "[...document.querySelectorAll('canvas.heat')].filter(c => c.getBoundingClientRect().top < innerHeight).length"); n > 0 {
 		t.Fatalf("%d maps are in sight, want none", n)
 	}
-	time.Sleep(200 * time.Millisecond) // the last answer is taken in
 	// The last to be told of the printer sees what it takes: for each canvas the number
 	// of inked pixels, and whether the strongest blue is that of paper.
 	eval[bool](b, `(window.__ink = [], matchMedia('print').addEventListener('change', e => {
@@ -167,22 +169,31 @@ func TestPrint(t *testing.T) {
 			return {lane: c.closest('.lane').dataset.lane, heat: c.classList.contains('heat'), inked, paper}
 		})
 	}), true)`)
-	if _, err := chromedp.Run(b.ctx, chromedp.PrintToPDF()); err != nil {
-		t.Fatal(err)
-	}
 	type canvas struct {
 		Lane   string `json:"lane"`
 		Heat   bool   `json:"heat"`
 		Inked  int    `json:"inked"`
 		Colour int    `json:"paper"`
 	}
-	inks := eval[[]canvas](b, "window.__ink")
-	if len(inks) != 8 {
-		t.Fatalf("%d lanes on paper, want 8: %+v", len(inks), inks)
-	}
-	for _, c := range inks {
-		if c.Inked < 500 || c.Colour < 50 {
-			t.Errorf("lane %s on paper (a map: %v): %d inked pixels, of these %d in the blue of paper", c.Lane, c.Heat, c.Inked, c.Colour)
+	// That the last answer has been taken in shows on paper only.
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		late := time.Since(began) > time.Minute
+		if _, err := chromedp.Run(b.ctx, chromedp.PrintToPDF()); err != nil {
+			t.Fatal(err)
+		}
+		inks := eval[[]canvas](b, "window.__ink")
+		if len(inks) != 8 {
+			t.Fatalf("%d lanes on paper, want 8: %+v", len(inks), inks)
+		}
+		pale := slices.DeleteFunc(inks, func(c canvas) bool { return c.Inked >= 500 && c.Colour >= 50 })
+		if len(pale) == 0 {
+			return
+		}
+		if late {
+			for _, c := range pale {
+				t.Errorf("lane %s on paper (a map: %v): %d inked pixels, of these %d in the blue of paper", c.Lane, c.Heat, c.Inked, c.Colour)
+			}
+			return
 		}
 	}
 }
@@ -193,8 +204,7 @@ func TestKeyboard(t *testing.T) {
 	base := panel(t, runs)
 	b := open(t, base, "/", dark)
 	b.has(".rn-table a")
-	b.press("/")
-	b.wait("the search has the focus", "document.activeElement.type === 'search'")
+	b.pressUntil("/", "the search has the focus", "document.activeElement.type === 'search'")
 	// The browser's protocol types the slash although the panel took the key.
 	eval[bool](b, "(document.activeElement.value = '', true)")
 	b.press("keys")
@@ -216,9 +226,7 @@ func TestKeyboard(t *testing.T) {
 	b.press("\r")
 	b.wait("the run", "location.pathname === $1", "/runs/"+id)
 	b.has(".lane canvas")
-	b.press("j")
-	b.press("j")
-	b.wait("a lane is chosen", "document.querySelector('.lane.current')")
+	b.pressUntil("jj", "a lane is chosen", "document.querySelector('.lane.current')")
 	height := eval[float64](b, "document.querySelector('.lane.current').offsetHeight")
 	b.press("f")
 	b.wait("the lane is enlarged", "document.querySelector('.lane.current').offsetHeight > $1 + 50", height)
@@ -228,34 +236,33 @@ func TestKeyboard(t *testing.T) {
 	b.press("\u001b")
 	b.wait("the help is closed", "!document.querySelector('dialog[open]')")
 	for _, to := range []struct{ letter, path string }{{"w", "/workloads"}, {"t", "/twin"}, {"s", "/scenarios"}, {"r", "/"}} {
-		b.press("g")
-		b.press(to.letter)
-		b.wait("the page of g "+to.letter, "location.pathname === $1", to.path)
+		// It counts as one when the second comes within 1.5 s.
+		b.pressUntil("g"+to.letter, "the page of g "+to.letter, "location.pathname === $1", to.path)
 	}
 }
 
 // TestBudget holds first paint and script to what was promised. The time is the best of
-// up to 20 tries: this machine has other things to do.
+// up to 20 tries, and no verdict where this machine had other things to do in all of them.
 func TestBudget(t *testing.T) {
 	runs, id := simulated(t, "budget")
 	base := panel(t, runs)
-	best, plain := 1e9, 1e9
+	const want = 300
 	const paint = "performance.getEntriesByName('first-contentful-paint')[0]"
-	for try := 0; try < 20 && best > 300; try++ {
+	best, proven := process.Best(t, 20, want, func() float64 {
 		b := open(t, base, "/runs/"+id, dark)
 		b.has(".lane canvas")
 		b.wait("the first paint", paint)
-		best = min(best, eval[float64](b, paint+".startTime"))
+		took := eval[float64](b, paint+".startTime")
 		// The least that a page can be, a picture of one circle.
 		c := open(t, base, "/mark.svg", dark)
 		c.expected = []string{"favicon.ico"} // a picture names no other for its tab
 		c.wait("the first paint", paint)
-		plain = min(plain, eval[float64](c, paint+".startTime"))
-	}
-	t.Logf("first contentful paint after %.0f ms, of a page with next to nothing after %.0f ms", best, plain)
-	// Where even that takes more than 60 ms, other work has this machine.
-	if limit := 300 * max(1, plain/60); best > limit {
-		t.Errorf("first contentful paint after %.0f ms, want at most %.0f", best, limit)
+		plain := eval[float64](c, paint+".startTime")
+		t.Logf("first contentful paint after %.0f ms, of a page with next to nothing after %.0f ms", took, plain)
+		return took / max(1, plain/60) // where even that takes more than 60 ms, other work has this machine
+	})
+	if best > want && proven {
+		t.Errorf("first contentful paint after %.0f ms, want at most %d", best, want)
 	}
 	dist := filepath.Join("..", "..", "internal", "assets", "files", "dist")
 	script := int64(0)
@@ -289,22 +296,19 @@ func TestMillion(t *testing.T) {
 	base := panel(t, runs)
 	first := open(t, base, "/runs/"+id, dark)
 	began := time.Now()
-	for time.Since(began) < time.Minute && !eval[bool](first, "!!document.querySelector('.lane canvas')") {
-		time.Sleep(100 * time.Millisecond)
-	}
+	first.has(".lane canvas")
 	t.Logf("the first opening makes the files beside the run: %v", time.Since(began).Round(time.Millisecond))
 	base = panel(t, runs) // another process, that has nothing in memory
-	best := 1e9
 	var b *tab
-	// The best of up to six tries, as above.
-	for try := 0; try < 6 && best > 1500; try++ {
+	const opens = 1500
+	best, proven := process.Best(t, 6, opens, func() float64 {
 		b = open(t, base, "/runs/"+id, dark)
 		b.wait("figures and lanes", `document.querySelector('.lane canvas') && /[1-9]/.test(document.querySelector('[data-figure="ttft"] dd')?.innerText ?? '') && (window.__drawn ??= performance.now())`)
-		best = min(best, eval[float64](b, "window.__drawn"))
-	}
+		return eval[float64](b, "window.__drawn")
+	})
 	t.Logf("open after %.0f ms", best)
-	if best > 1500 {
-		t.Errorf("a run of a million requests opens in %.0f ms, want at most 1500", best)
+	if best > opens && proven {
+		t.Errorf("a run of a million requests opens in %.0f ms, want at most %d", best, opens)
 	}
 	// Zoom in, then pan by the wheel; the longest time between two frames is what a
 	// person feels.
@@ -312,9 +316,10 @@ func TestMillion(t *testing.T) {
 		X float64 `json:"x"`
 		Y float64 `json:"y"`
 	}](b, `(() => { const r = document.querySelector('.lane canvas').getBoundingClientRect(); return {x: r.left + r.width / 2, y: r.top + r.height / 2} })()`)
-	worst := 1e9
-	// The best of some tries: a frame also waits for whoever else uses this machine.
-	for try := 0; try < 10 && worst > 50; try++ {
+	const frame = 50
+	zoom := true // at first
+	// A frame also waits for whoever else uses this machine.
+	worst, proven := process.Best(t, 10, frame, func() float64 {
 		eval[bool](b, `(window.__frames = [], (function tick(t) { window.__frames.push(t); if (window.__frames.length < 2000) requestAnimationFrame(tick) })(performance.now()), true)`)
 		eval[bool](b, `new Promise(done => {
 			const at = document.elementFromPoint($1, $2)
@@ -325,18 +330,15 @@ func TestMillion(t *testing.T) {
 				if (++n < 70) requestAnimationFrame(wheel); else done(true)
 			}
 			requestAnimationFrame(wheel)
-		})`, box.X, box.Y, try == 0)
+		})`, box.X, box.Y, zoom)
+		zoom = false
 		gaps := eval[[]float64](b, `(() => { const f = window.__frames; window.__frames = Array(2000); return f.slice(1).map((t, i) => t - f[i]) })()`)
-		longest := 0.0
-		for _, g := range gaps {
-			longest = max(longest, g)
-		}
-		worst = min(worst, longest)
-	}
+		return slices.Max(gaps)
+	})
 	b.wait("a view in the address: the wheel zooms and pans", "location.search.includes('view=')")
 	t.Logf("longest frame %.0f ms", worst)
-	if worst > 50 {
-		t.Errorf("a frame of %.0f ms while panning, want at most 50", worst)
+	if worst > frame && proven {
+		t.Errorf("a frame of %.0f ms while panning, want at most %d", worst, frame)
 	}
 	b.shot("million")
 }

@@ -57,7 +57,7 @@ func TestLive(t *testing.T) {
 	target := engine(t)
 	b := open(t, base, "/", dark)
 	b.has("h1")
-	id := b.start(scenarioFor(target, "{rate: 6, warmup: 3s, duration: 60s, drain: 10s}"))
+	id := b.start(scenarioFor(target, "{rate: 6, warmup: 3s, duration: 1h, drain: 10s}"))
 	if !strings.HasPrefix(id, "20") {
 		t.Fatalf("the run did not start: %s", id)
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	if path == "" {
 		os.Exit(process.Main(m)) // the tests say that they are skipped
 	}
-	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1440, 900))
+	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1440, 900), chromedp.WSURLReadTimeout(process.Patience))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	var end context.CancelFunc
 	browser, end = chromedp.NewContext(alloc)
@@ -81,7 +81,7 @@ func open(t *testing.T, base, path string, l look) *tab {
 		t.Skip("no browser: make browser runs these tests")
 	}
 	ctx, cancel := chromedp.NewContext(browser)
-	ctx, stop := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 8*time.Minute)
 	b := &tab{t: t, ctx: ctx, base: base}
 	home, err := url.Parse(base)
 	if err != nil {
@@ -194,15 +194,35 @@ func expand(t *testing.T, expression string, args []any) string {
 func (b *tab) wait(what, expression string, args ...any) {
 	b.t.Helper()
 	text := expand(b.t, expression, args)
-	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		late := time.Since(began) > process.Patience
 		if eval[bool](b, "!!("+text+")") {
 			return
 		}
-		if time.Since(begin) > 30*time.Second {
+		if late {
 			b.shot("failed-" + b.t.Name())
 			b.t.Fatalf("waited for %s: %s\nthe page says: %.1500s", what, text, b.text("body"))
 		}
 	}
+}
+
+// pressUntil presses keys until an expression is true: for keys that do no harm twice, of
+// which the first may come before somebody listens, or the second too long after the first.
+func (b *tab) pressUntil(keys, what, expression string, args ...any) {
+	b.t.Helper()
+	text := "!!(" + expand(b.t, expression, args) + ")"
+	for began := time.Now(); time.Since(began) < process.Patience; {
+		for _, k := range keys {
+			b.press(string(k))
+		}
+		for range 20 {
+			if eval[bool](b, text) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	b.wait(what, expression, args...)
 }
 
 // has waits until a selector finds something.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,28 +24,29 @@ func TestRun(t *testing.T) {
 	// Loading the model comes first, and is not part of it.
 	e.ask(t, "warm up")
 	floor := time.Duration(math.MaxInt64)
-	for _, q := range []string{"amber anchors drift", "brass bells answer", "cold currents bend", "deep docks echo", "every ebb falls"} {
-		floor = min(floor, e.ask(t, strings.Repeat(q+" ", 8)).PromptEval)
+	turn := 0
+	least := func() { // before and after each run: this machine may be slower at times
+		for _, q := range []string{"amber anchors drift", "brass bells answer", "cold currents bend", "deep docks echo", "every ebb falls"} {
+			q = q[turn:] + q[:turn] // nothing that it has in its cache
+			floor = min(floor, e.ask(t, strings.Repeat(q+" ", 8)).PromptEval)
+		}
+		turn++
 	}
-	t.Logf("the engine's own prompt time, alone: at least %v", floor)
+	least()
 
 	for name, c := range map[string]struct {
-		load  []string
-		least int // requests in 20 s
+		load     []string
+		requests int
 	}{
-		"4 users":       {[]string{"--users", "4"}, 20},
-		"2 requests/s":  {[]string{"--rate", "2", "--arrival", "constant"}, 40},
-		"not streaming": {[]string{"--users", "2", "--no-stream"}, 20},
+		"4 users":       {[]string{"--users", "4", "--requests", "60"}, 60},
+		"2 requests/s":  {[]string{"--rate", "2", "--arrival", "constant", "--duration", "20s"}, 40},
+		"not streaming": {[]string{"--users", "2", "--requests", "24", "--no-stream"}, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			seconds := "20s"
-			if name == "not streaming" {
-				seconds = "5s"
-			}
 			before := e.served(t, "/v1/chat/completions")
-			r := process.Run(t, dir, 2*time.Minute, append([]string{
-				"run", "--url", e.url, "--model", "scripted", "--duration", seconds, "--prompt-tokens", "32", "--output-tokens", "64",
+			r := process.Run(t, dir, 5*time.Minute, append([]string{
+				"run", "--url", e.url, "--model", "scripted", "--prompt-tokens", "32", "--output-tokens", "64",
 				"--out", "runs", "--save-text", "--telemetry", "auto",
 			}, c.load...)...)
 			// Engine and client share this machine, so the client may rightly
@@ -54,15 +56,16 @@ func TestRun(t *testing.T) {
 			}
 			run := process.OnlyRun(t, filepath.Join(dir, "runs"))
 			s := process.ReadSummary(t, run)
-			if s.Requests.OK < c.least || s.Requests.OK != s.Requests.Scheduled || s.Requests.Error+s.Requests.Cancelled+s.Requests.Incomplete > 0 {
-				t.Errorf("requests %+v, want at least %d, all ok", s.Requests, c.least)
+			if s.Requests.OK != c.requests || s.Requests.OK != s.Requests.Scheduled || s.Requests.Error+s.Requests.Cancelled+s.Requests.Incomplete > 0 {
+				t.Errorf("requests %+v, want %d, all ok", s.Requests, c.requests)
 			}
 			t.Logf("verdict %s %v", s.Run.Verdict, s.Run.Reasons)
 			if s.Run.Verdict == "invalid" {
 				t.Errorf("the run is invalid:\n%s", r.Stdout)
 			}
 			rows := process.Rows(t, run)
-			var ttft, e2e float64
+			var ttft float64
+			var e2e, own []float64
 			for _, row := range rows {
 				if row["status"] != "ok" || row["token_source"] != "server" || row["finish_reason"] != "stop" {
 					t.Fatalf("row %v, want ok, tokens of the server, stop", row)
@@ -73,7 +76,7 @@ func TestRun(t *testing.T) {
 				if n := row.Number(t, "output_tokens"); n != float64(script.Tokens()) {
 					t.Fatalf("%v output tokens, the engine counts %d", n, script.Tokens())
 				}
-				e2e += row.Number(t, "e2e_ms")
+				e2e = append(e2e, row.Number(t, "e2e_ms"))
 				if name == "not streaming" {
 					if row["ttft_ms"] != nil {
 						t.Fatalf("ttft %v without a stream", row["ttft_ms"])
@@ -93,29 +96,34 @@ func TestRun(t *testing.T) {
 				}
 			}
 			n := float64(len(rows))
-			if s.Tokens.Output == nil || *s.Tokens.Output > int64(len(rows)*script.Tokens()) || *s.Tokens.Output < int64(s.Requests.OK-8)*int64(script.Tokens()) {
+			// Of an answer that ended after the window, because the engine stood still, not all tokens are in it.
+			if s.Tokens.Output == nil || *s.Tokens.Output > int64(len(rows)*script.Tokens()) || *s.Tokens.Output < int64(s.Requests.OK/2*script.Tokens()) {
 				t.Errorf("%v output tokens in the window, want about %d of %d each", s.Tokens.Output, s.Requests.OK, script.Tokens())
 			}
 
 			// Ollama has no counters to agree with. It logs each request and how
 			// long its handler took; it writes that line after the answer.
-			var own served
+			var log served
 			process.Until(t, "the engine has logged every request", func() bool {
-				own = e.served(t, "/v1/chat/completions")
-				return own.n-before.n >= len(rows)
+				log = e.served(t, "/v1/chat/completions")
+				return log.n-before.n >= len(rows)
 			})
-			own.n -= before.n
-			own.total -= before.total
-			own.failed -= before.failed
-			if own.n != len(rows) || own.failed > 0 {
-				t.Errorf("the engine served %d requests, %d of them failed; the client kept %d", own.n, own.failed, len(rows))
+			if log.n-before.n != len(rows) || log.failed > before.failed {
+				t.Errorf("the engine served %d requests, %d of them failed; the client kept %d", log.n-before.n, log.failed-before.failed, len(rows))
 			}
-			// The handler ends some microseconds after its last byte is written.
-			ownMean := own.total.Seconds() * 1000 / float64(own.n)
-			t.Logf("%d requests, mean ttft %.2f ms, e2e %.2f ms; the engine's handler %.2f ms", len(rows), ttft/n, e2e/n, ownMean)
-			if e2e/n < ownMean-1 {
-				t.Errorf("mean e2e %.3f ms is below the engine's own %.3f ms", e2e/n, ownMean)
+			for _, d := range log.took[before.n:] {
+				own = append(own, d.Seconds()*1000)
 			}
+			// The handler ends some microseconds after its last byte is written: later where the engine stands still just
+			// then, which those of a few seconds may meet, a quarter of them at most.
+			slices.Sort(e2e)
+			slices.Sort(own)
+			middle, quarter := e2e[len(e2e)/2], own[len(own)/4]
+			t.Logf("%d requests, mean ttft %.2f ms; e2e p50 %.2f ms, the engine's handler p50 %.2f ms, p25 %.2f ms", len(rows), ttft/n, middle, own[len(own)/2], quarter)
+			if middle < quarter-1 {
+				t.Errorf("e2e p50 %.3f ms is below p25 of the engine's own %.3f ms", middle, quarter)
+			}
+			least()
 			if least := floor.Seconds() * 1000; name != "not streaming" && ttft/n < least {
 				t.Errorf("mean ttft %.3f ms is below the engine's own prompt time %.3f ms", ttft/n, least)
 			}
@@ -140,7 +148,7 @@ func answer(row process.Row) string {
 // TestCheck asks what the engine can do and compares with what is known of it.
 func TestCheck(t *testing.T) {
 	e := start(t)
-	r := process.Must(t, t.TempDir(), 2*time.Minute, "check", e.url, "--probe", "--output", "json")
+	r := process.Must(t, t.TempDir(), process.Patience, "check", e.url, "--probe", "--output", "json")
 	var f struct {
 		Reachable bool
 		Engine    string

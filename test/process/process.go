@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -130,25 +129,6 @@ func (p *Process) Stdout() string { return p.out.String() }
 
 // Stderr returns what it printed to standard error so far.
 func (p *Process) Stderr() string { return p.err.String() }
-
-// Used returns the processor time that the running process has used, 0 where /proc
-// does not say it.
-func (p *Process) Used() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	// The name, in brackets, may hold anything; utime and stime are the 12th and 13th
-	// fields behind it, in ticks of 1/100 s.
-	_, rest, _ := strings.Cut(string(b), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	utime, _ := strconv.ParseInt(fields[11], 10, 64)
-	stime, _ := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(utime+stime) * 10 * time.Millisecond
-}
 
 // Signal sends a signal to the process.
 func (p *Process) Signal(s syscall.Signal) {
