@@ -35,12 +35,16 @@ func TestLanguagesAndSizes(t *testing.T) {
 	for name, l := range map[string]look{
 		"chinese": {desktop, "dark", "zh"}, "phone-dark": {phone, "dark", "en"}, "phone-light-chinese": {phone, "light", "zh"}, "large-light": {size{3840, 2160}, "light", "en"},
 	} {
-		for _, path := range []string{"/", "/runs/" + id, "/workloads", "/twin", "/scenarios", "/settings", "/compare?runs=" + id + "," + again} {
+		for _, path := range []string{"/", "/runs/" + id, "/runs/" + id + "?view=1-2", "/workloads", "/twin", "/scenarios", "/settings", "/compare?runs=" + id + "," + again} {
 			b := open(t, base, path, l)
 			b.has("h1, .run-head")
 			b.wait("no skeleton", "!document.querySelector('.bone')")
 			b.painted()
-			where := name + strings.NewReplacer("/", "-", ","+again, "", id, "run", "?runs=", "-").Replace(path)
+			if strings.Contains(path, "view=") {
+				// The drain and the end of the steady window lie right of what is shown.
+				b.wait("only what is in sight is laid out", "[...document.querySelectorAll('.phase')].some(e => e.hidden) && document.querySelector('.lane canvas')")
+			}
+			where := name + strings.NewReplacer("/", "-", ","+again, "", id, "run", "?runs=", "-", "?", "-").Replace(path)
 			b.shot(where)
 			b.fits(where, l.width)
 			b.accessible(where)

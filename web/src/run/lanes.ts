@@ -67,7 +67,7 @@ const plans: readonly Plan[] = [
   { key: 'e2e', group: 'feel', word: 'e2e', kind: 'bands', figure: 'e2e', parts: [] },
   { key: 'output', group: 'feel', word: 'output', parts: [{ signal: 'client.output_tokens', stats: rate, look: 'first' }] },
   { key: 'prompt', group: 'feel', word: 'prompt', hidden: true, parts: [{ signal: 'client.prompt_tokens', stats: rate, look: 'first' }] },
-  { key: 'good', group: 'feel', word: 'completed', parts: [{ signal: 'client.requests_ok', stats: rate, look: 'first', word: 'ok' }, { signal: 'client.requests_good', stats: rate, look: 'second', word: 'goodPart' }] },
+  { key: 'good', group: 'feel', word: 'completed', parts: [{ signal: 'client.requests_ok', stats: rate, look: 'first' }] },
   { key: 'errors', group: 'feel', word: 'errors', parts: [{ signal: 'client.requests_failed', stats: rate, look: 'fail', word: 'failed' }, { signal: 'client.requests_cancelled', stats: rate, look: 'second', word: 'cancelled' }] },
 
   { key: 'queue', group: 'engine', word: 'queue', from: 'engine', parts: [{ signal: 'requests_running', stats: value, look: 'first', word: 'running' }, { signal: 'requests_waiting', stats: value, look: 'second', word: 'waiting' }] },
