@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plimsoll/internal/clock"
 	"plimsoll/internal/load"
 	"plimsoll/internal/record"
 	"plimsoll/internal/run"
@@ -361,5 +362,30 @@ func TestNewPlan(t *testing.T) {
 	}
 	if p.Requests != nil || p.DurationS != nil || p.SentBytes != nil {
 		t.Error("a closed loop was said to be known beforehand")
+	}
+}
+
+// TestLastWordSaysThatItStops: a run whose load is over before anybody has heard that it
+// was asked to stop says so all the same.
+func TestLastWordSaysThatItStops(t *testing.T) {
+	closed := make(chan struct{})
+	close(closed)
+	s := plan(t, "target.url=http://h", "load.users=1")
+	w, err := run.Create(t.TempDir(), run.Info{Name: "x", Start: time.Now()}, []byte("name: x\n"), run.Blocking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for range 64 { // what is heard first is chance
+		cfg := config(t, s)
+		var last Progress
+		cfg.Stop, cfg.Progress = closed, func(p Progress) { last = p }
+		k := &keeper{cfg: cfg, scenario: s, plan: steps(s), clock: clock.New(), live: new(load.Live), writer: w, begun: make(chan load.StepResult, 1)}
+		k.input.Steps = planned(k.plan, 0)
+		k.begun <- load.StepResult{Step: k.plan[0]}
+		k.tell(closed)
+		if !last.Over || !last.Stopping {
+			t.Fatalf("the last word is %+v", last)
+		}
 	}
 }
