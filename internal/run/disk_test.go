@@ -494,6 +494,7 @@ func (s *said) lines() int {
 // there. The child says on its standard output what it has given to its writer.
 func TestKilledRunKeepsItsParts(t *testing.T) {
 	const every = 100 * time.Millisecond
+	const some = 200 // much less than a part's worth
 	if dir := os.Getenv("PLIMSOLL_TEST_WRITE"); dir != "" {
 		w, err := Create(dir, info("killed"), nil, Blocking(), func(w *Writer) { w.partEvery, w.mergeParts = every, 4 })
 		if err != nil {
@@ -504,6 +505,11 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 			fill(r, i)
 			w.Add(r)
 			fmt.Println(i)
+			if i == some-1 {
+				if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			time.Sleep(time.Millisecond) // real time: the process is to be killed while it writes
 		}
 		return
@@ -513,6 +519,10 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 	child.Env = append(os.Environ(), "PLIMSOLL_TEST_WRITE="+root)
 	out := new(said)
 	child.Stdout = out
+	next, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +549,20 @@ func TestKilledRunKeepsItsParts(t *testing.T) {
 			}
 		}
 	}
-	await(func() bool { return out.lines() > 100 && parts() > 8 }) // some are put together
+	// What waits is written although nothing comes after it.
+	await(func() bool { return out.lines() >= some })
+	await(func() bool {
+		runs, err := List(root)
+		if err != nil || len(runs) != 1 {
+			return false
+		}
+		got, _ := ids(t, runs[0].Dir())
+		return len(got) == some
+	})
+	if _, err := next.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	await(func() bool { return out.lines() > 2*some && parts() > 8 }) // some are put together
 	before, since := out.lines(), parts()
 	await(func() bool { return parts() >= since+2 })
 	if err := child.Process.Kill(); err != nil {

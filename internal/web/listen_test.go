@@ -55,7 +55,7 @@ func dial(t *testing.T, l *memconn.Listener) net.Conn {
 // TestSlowClients sends headers and bodies byte by byte, and nothing at all.
 func TestSlowClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const header, body = 200 * time.Millisecond, 300 * time.Millisecond
+		const header, body = 200 * time.Millisecond, 5 * time.Second
 		_, l := limited(t, func(l *limits) { l.header, l.body = header, body })
 		f := func(name, text string, limit time.Duration) {
 			t.Helper()
