@@ -1,7 +1,9 @@
 package browser
 
 import (
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"plimsoll/test/process"
@@ -198,6 +201,76 @@ func TestPrint(t *testing.T) {
 				t.Errorf("lane %s on paper (a map: %v): %d inked pixels, of these %d in the blue of paper", c.Lane, c.Heat, c.Inked, c.Colour)
 			}
 			return
+		}
+	}
+}
+
+// TestPrintedWhole prints a run and its report from windows of every width on upright A4:
+// nothing is wider than the paper, the plots are drawn for it with shade and marks where
+// they belong, and of the requests there are rows and no empty room.
+func TestPrintedWhole(t *testing.T) {
+	runs, id := simulated(t, "whole")
+	base := panel(t, runs)
+	for _, at := range []struct {
+		path  string
+		width int64
+	}{{"/runs/" + id, 3840}, {"/runs/" + id, 360}, {"/api/runs/" + id + "/report.html", 1440}} {
+		b := open(t, base, at.path, look{size{at.width, 900}, "dark", "en"})
+		b.has(".lane canvas")
+		b.has(".rq-rows .rq-row")
+		b.has(".rq-plot canvas")
+		b.painted()
+		eval[bool](b, `(window.__paper = null, matchMedia('print').addEventListener('change', e => {
+			if (!e.matches) return
+			const all = s => [...document.querySelectorAll(s)].filter(x => !x.hidden)
+			const box = x => x.getBoundingClientRect()
+			const page = document.documentElement.clientWidth
+			const plot = box(document.querySelector('.lane canvas'))
+			const [left, right] = [plot.left + 60, plot.right - 16]
+			const over = all('body *').filter(x => box(x).right > page + 1).map(x => x.tagName + '.' + x.className)
+			const scaled = all('.lane canvas, .rq-plot canvas').filter(c => Math.abs(box(c).width * devicePixelRatio - c.width) > 1).map(c => c.className + ' ' + box(c).width + ' of ' + c.width)
+			const last = all('.shade').at(-1), phase = all('.phase.drain').at(-1)
+			const c = document.querySelector('.rq-plot canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data
+			let ink = 0
+			for (let i = 3; i < d.length; i += 4) if (d[i] > 0) ink++
+			window.__paper = {page, over: over.slice(0, 5), scaled, ink,
+				plot: [box(document.querySelector('.stage')).right - plot.right, plot.width],
+				shade: [box(last).right - right, box(last).left - box(phase).left, Number(getComputedStyle(last).printColorAdjust === 'exact')],
+				ticks: all('.axis .tick').filter(x => box(x).right < left || box(x).left > right).length,
+				rows: box(document.querySelector('.rq-rows')).height - all('.rq-rows .rq-row').reduce((n, x) => n + box(x).height, 0)}
+		}), true)`)
+		if _, err := chromedp.Call(b.ctx, page.PrintToPDF, page.PrintToPDFParams{PaperWidth: 8.27, PaperHeight: 11.69}); err != nil {
+			t.Fatal(err)
+		}
+		got := eval[*struct {
+			Page   float64   `json:"page"`
+			Over   []string  `json:"over"`
+			Scaled []string  `json:"scaled"`
+			Ink    int       `json:"ink"`
+			Plot   []float64 `json:"plot"`
+			Shade  []float64 `json:"shade"`
+			Ticks  int       `json:"ticks"`
+			Rows   float64   `json:"rows"`
+		}](b, "window.__paper")
+		where := fmt.Sprintf("%s from a window of %d", strings.ReplaceAll(at.path, id, "ID"), at.width)
+		if got == nil {
+			t.Fatalf("%s: the page was not told of the printer", where)
+		}
+		// A4 between margins of 1 cm is 718 wide; a browser makes the page wider when something hangs over.
+		if got.Page > 725 || len(got.Over) > 0 {
+			t.Errorf("%s: the page is %.0f wide, over its side hang %q", where, got.Page, got.Over)
+		}
+		if len(got.Scaled) > 0 || math.Abs(got.Plot[0]) > 2 || got.Plot[1] < 500 {
+			t.Errorf("%s: plots end %.0f before the page and are %.0f wide; not drawn for the paper: %q", where, got.Plot[0], got.Plot[1], got.Scaled)
+		}
+		if math.Abs(got.Shade[0]) > 2 || math.Abs(got.Shade[1]) > 2 || got.Shade[2] != 1 {
+			t.Errorf("%s: the shade of the drain ends %.1f behind the plots and begins %.1f behind its word (it is printed: %v)", where, got.Shade[0], got.Shade[1], got.Shade[2] == 1)
+		}
+		if got.Ticks > 0 || got.Rows >= 26 || got.Ink < 500 {
+			t.Errorf("%s: %d times beside the axis, %.0f of empty room in the table, %d inked pixels of requests", where, got.Ticks, got.Rows, got.Ink)
+		}
+		if at.width > 1000 {
+			b.wait("the plots have the width of the screen again", "document.querySelector('.lane canvas').getBoundingClientRect().width > 1000")
 		}
 	}
 }

@@ -165,6 +165,8 @@ export class Board {
     }
     if (this.#waiting.size > 0) this.#frame ||= requestAnimationFrame(() => this.#paint())
   }
+  /** Paints everything at once, also what is out of sight: the printer waits for no frame. */
+  paintNow() { for (const p of this.#painters) p.paint(new Set<Change>(['shape', 'view', 'data', 'cursor'])) }
   #later(name: string, ms: number, f: () => void) {
     clearTimeout(this.#timers.get(name))
     this.#timers.set(name, window.setTimeout(f, ms))

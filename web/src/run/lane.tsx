@@ -128,8 +128,8 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
       const redraw = what.has('data') || what.has('view') || what.has('shape')
       if (redraw) {
         const ok = plot
-          ? plot.draw(toggles.current, board.window, width, height, what.has('data') || what.has('shape'))
-          : map?.draw(board.window, width, height) ?? false
+          ? plot.draw(toggles.current, board.window, gutter + board.width + rightPad, height, what.has('data') || what.has('shape'))
+          : map?.draw(board.window, gutter + board.width + rightPad, height) ?? false
         // A plot in words for those who do not see it; live, no oftener than they could listen.
         const time = performance.now()
         if (what.has('data') && time - said > 5000) {
@@ -173,16 +173,13 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
       if (painter.visible) draw.current(new Set(['data']))
     }, { rootMargin: '120px 0px' })
     seen.observe(box)
-    const themed = onTheme(() => { if (painter.visible || matchMedia('print').matches) draw.current(new Set(['data', 'view'])) })
-    const printing = () => draw.current(new Set(['data']))
-    addEventListener('beforeprint', printing)
+    const themed = onTheme(() => { if (painter.visible) draw.current(new Set(['data', 'view'])) })
     return () => {
       abort.abort()
       clearTimeout(timer)
       for (const f of remove) f()
       seen.disconnect()
       themed()
-      removeEventListener('beforeprint', printing)
       plot?.destroy()
       map?.destroy()
     }

@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { Mark, Ms } from '../api'
 import { elapsed, local } from '../format'
 import { told } from '../i18n/told'
+import { onPaper } from '../theme'
 import { type Board, type Change } from './board'
 import { lackOf, LaneView, MissingLanes, usualHeight } from './lane'
 import { groups, type Lane } from './lanes'
@@ -12,12 +13,13 @@ import { gutter, rightPad } from './plot'
 import { between, length, shown, steady, ticks, tickText } from './view'
 import { known, t } from './words'
 
-const narrow = 640
+/** As in the style sheet; a printer's pages are asked, not the window behind them. */
+const narrow = '(max-width: 639px)'
 
-/** Where the plots begin and how wide they are, in pixels of the stage. */
-function measure(el: HTMLElement): { left: number; width: number } {
-  const all = el.clientWidth
-  const label = innerWidth < narrow ? 0 : parseFloat(getComputedStyle(el).getPropertyValue('--label')) || 180
+/** Where the plots begin and how wide they are, in pixels of the stage, of which so many may be taken. */
+function measure(el: HTMLElement, most = Infinity): { left: number; width: number } {
+  const all = Math.min(el.clientWidth, most)
+  const label = matchMedia(narrow).matches ? 0 : parseFloat(getComputedStyle(el).getPropertyValue('--label')) || 180
   const left = label + gutter
   return { left, width: Math.max(80, all - left - rightPad) }
 }
@@ -30,17 +32,22 @@ export function Stage({ board, mark, pick }: { board: Board; mark: Mark | null; 
   useLayoutEffect(() => {
     const el = root.current
     if (!el) return
-    const fit = () => {
-      const next = measure(el)
-      setBox((b) => (b && b.left === next.left && b.width === next.width ? b : next))
+    const lay = (most?: number) => {
+      const next = measure(el, most)
       board.width = next.width
       el.style.setProperty('--plot-left', next.left + 'px')
+      return next
+    }
+    const fit = () => {
+      const next = lay()
+      setBox((b) => (b && b.left === next.left && b.width === next.width ? b : next))
       board.changed('view')
     }
     fit()
     const o = new ResizeObserver(fit)
     o.observe(el)
-    return () => o.disconnect()
+    const printed = onPaper((most) => { lay(most); board.paintNow() })
+    return () => { o.disconnect(); printed() }
   }, [board])
   useEffect(() => (root.current && box ? pointers(root.current, board, box) : undefined), [board, box])
   const lanes = board.shown
@@ -119,14 +126,14 @@ function TimeAxis({ board, box, bottom = false }: { board: Board; box: Box; bott
     const el = host.current
     if (!el || !box) return
     const w = board.window
-    const scale = box.width / length(w)
+    const scale = board.width / length(w)
     if (what.has('view') || what.has('shape') || what.has('data')) {
-      const { step, at } = ticks(w, box.width)
+      const { step, at } = ticks(w, board.width)
       pool(el, at.length, make('tick')).forEach((d, i) => {
         const text = tickText(at[i] as Ms, step)
         if (d.textContent !== text) d.textContent = text
         // The last word is not cut by the edge of the screen.
-        const x = Math.min(((at[i] as Ms) - w.from) * scale, box.width + rightPad - 2 - wide(text) / 2)
+        const x = Math.min(((at[i] as Ms) - w.from) * scale, board.width + rightPad - 2 - wide(text) / 2)
         d.style.transform = `translateX(${x}px) translateX(-50%)`
       })
     }
@@ -138,7 +145,7 @@ function TimeAxis({ board, box, bottom = false }: { board: Board; box: Box; bott
       const at = board.cursor as Ms
       c.textContent = elapsed(at, true) + (Number.isNaN(started) ? '' : '  ' + local(new Date(started + at).toISOString()).slice(11))
       const x = (at - w.from) * scale
-      c.style.transform = `translateX(${Math.min(Math.max(x, 60), box.width - 60)}px) translateX(-50%)`
+      c.style.transform = `translateX(${Math.min(Math.max(x, 60), board.width - 60)}px) translateX(-50%)`
     }
   })
   return (
@@ -162,7 +169,7 @@ function Strip({ board, box, pick }: { board: Board; box: Box; pick: (m: Mark | 
     const el = host.current
     if (!el || !box || !(what.has('view') || what.has('shape') || what.has('data'))) return
     const w = board.window
-    const scale = box.width / length(w)
+    const scale = board.width / length(w)
     let before = -Infinity
     for (const child of el.children as unknown as Iterable<HTMLElement>) {
       const from = Number(child.dataset['from'])
@@ -212,8 +219,8 @@ function Under({ board, box, mark }: { board: Board; box: Box; mark: Mark | null
   useHand(board, [box, mark], (what) => {
     if (!box || !lines.current || !shades.current || !(what.has('view') || what.has('shape') || what.has('data'))) return
     const w = board.window
-    const scale = box.width / length(w)
-    const { at } = ticks(w, box.width)
+    const scale = board.width / length(w)
+    const { at } = ticks(w, board.width)
     pool(lines.current, at.length, make('tick-line')).forEach((d, i) => { d.style.transform = `translateX(${Math.round(((at[i] as Ms) - w.from) * scale)}px)` })
     const list = shown(board.doc.phases).filter((p) => p.name !== 'steady').slice(0, 500).map((p) => ({ from: p.from, to: p.to ?? board.bounds.to, mark: false }))
     if (mark) list.push({ from: mark.t, to: mark.to ?? mark.t, mark: true })
@@ -236,7 +243,7 @@ function Over({ board, box }: { board: Board; box: Box }) {
   useHand(board, [box], () => {
     if (!box || !line.current || !brush.current) return
     const w = board.window
-    const scale = box.width / length(w)
+    const scale = board.width / length(w)
     const at = board.cursor
     line.current.hidden = at === null || at < w.from || at > w.to
     if (at !== null) line.current.style.transform = `translateX(${Math.round((at - w.from) * scale)}px)`

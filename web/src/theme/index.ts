@@ -85,6 +85,28 @@ export function onTheme(f: () => void): () => void {
   return () => listeners.delete(f)
 }
 
+/** What upright A4 and Letter have room for between the usual margins, in CSS pixels. */
+const upright = 680
+
+/**
+ * Calls f whenever what is drawn has to be laid out anew because of the printer, which waits for
+ * no frame. At first, before the printer has made its pages, with the most that may be wide:
+ * what is wider would make the pages so, and be cut off. Then, and when all is on the screen
+ * again, with Infinity: now it can be measured.
+ */
+export function onPaper(f: (most: number) => void): () => void {
+  const before = () => f(upright)
+  const after = () => f(Infinity)
+  addEventListener('beforeprint', before)
+  addEventListener('afterprint', after)
+  const made = onTheme(() => { if (matchMedia('print').matches) f(Infinity) })
+  return () => {
+    removeEventListener('beforeprint', before)
+    removeEventListener('afterprint', after)
+    made()
+  }
+}
+
 /** Follows the system and the printer. Call once. */
 export function followSystem() {
   for (const q of ['(prefers-color-scheme: dark)', '(prefers-contrast: more)', 'print']) matchMedia(q).addEventListener('change', changed)

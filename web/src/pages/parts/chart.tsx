@@ -85,7 +85,7 @@ export function Chart({ title, x, y, series, lines = [], height = 260 }: { title
       <div ref={box} class={'ch-box' + (table ? ' ch-hidden' : '')}>
         {width > 0 && (
           <svg
-            width={width} height={height} role="img" aria-label={`${title}: ${y.name}, ${x.name}. ${t('hint')}`} tabIndex={0}
+            width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${title}: ${y.name}, ${x.name}. ${t('hint')}`} tabIndex={0}
             onKeyDown={onKey} onPointerMove={onMove} onPointerLeave={() => setAt(null)} onBlur={() => setAt(null)}
           >
             {ticks(sy, Math.max(Math.round(height / 48), 2)).map(v => (

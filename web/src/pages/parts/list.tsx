@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Query, RequestRow, Source } from '../../api'
-import { count, duration, elapsed } from '../../format'
+import { count, duration, elapsed, plain } from '../../format'
 import { words } from '../../i18n'
 import { Num, Trouble } from '../../ui'
 import { sessionOf } from '../figures'
@@ -13,11 +13,11 @@ import { Key } from './marker'
 const t = words(
   {
     label: 'Requests', n: '#', t: 'Time', workload: 'Workload', status: 'Status', prompt: 'Prompt', cached: 'Cached', output: 'Output', finish: 'Finish', session: 'Session', none: 'No request matches.',
-    hint: 'Up and down move, Enter opens', sort: 'Sort by {column}',
+    hint: 'Up and down move, Enter opens', sort: 'Sort by {column}', onPaper: '{n} of {of} requests are on paper.',
   },
   {
     label: '请求', n: '#', t: '时间', workload: '负载', status: '状态', prompt: '提示', cached: '缓存', output: '输出', finish: '结束', session: '会话', none: '没有匹配的请求。',
-    hint: '上下键移动，回车打开', sort: '按{column}排序',
+    hint: '上下键移动，回车打开', sort: '按{column}排序', onPaper: '纸上为 {of} 个请求中的 {n} 个。',
   },
 )
 
@@ -180,6 +180,7 @@ export function List(p: ListProps) {
         <div class="rq-rows" style={{ height: `${sight.height}px` }} role="rowgroup">{rows}</div>
         {matched === 0 && <p class="muted" style={{ padding: '12px 8px' }}>{t('none')}</p>}
       </div>
+      {matched !== null && rows.length < matched && <p class="paper-only small muted">{t('onPaper', { n: plain(count(rows.length)), of: plain(count(matched)) })}</p>}
     </div>
   )
 }

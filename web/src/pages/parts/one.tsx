@@ -117,7 +117,7 @@ function Picture({ one }: { one: One }) {
   return (
     <div ref={ref}>
       {width > 0 && (
-        <svg width={width} height={height} role="img" aria-label={`${t('picture', { n: one.row.n })}: ${said}`}>
+        <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${t('picture', { n: one.row.n })}: ${said}`}>
           {ticks(linear(0, Math.max(w.to - scheduled, 1e-3), 0, 1), Math.max(Math.round(plot / 72), 2)).map(v => (
             <g key={v}>
               <line class="ch-grid" x1={Math.round(x.px(scheduled + v)) + 0.5} x2={Math.round(x.px(scheduled + v)) + 0.5} y1={0} y2={height - 24} />

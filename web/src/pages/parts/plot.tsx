@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import type { RequestRow } from '../../api'
 import { brief, elapsed, type Figure, plain } from '../../format'
 import { words } from '../../i18n'
-import { alpha, onTheme, palette } from '../../theme'
+import { alpha, onPaper, palette } from '../../theme'
 import { axes, type Box, boxOf, type Dots, type Frame, hit, neighbour, strength } from '../scatter'
 import { ticks } from '../scale'
 import { stamp } from './marker'
@@ -51,7 +51,7 @@ export function Plot(p: PlotProps) {
   const [corner, setCorner] = useState<{ x: number; y: number } | null>(null)
   const [said, setSaid] = useState('')
   const height = host.current?.clientHeight ?? 264
-  const frame: Frame = { left: 64, top: 8, right: Math.max(width - 8, 80), bottom: height - 24 }
+  const frame = frameOf(width, height)
   const a = axes(p.dots, p.from, p.to, frame, p.log)
 
   // Thousands of dots are drawn when they change; what follows the pointer lies on a canvas above.
@@ -59,10 +59,17 @@ export function Plot(p: PlotProps) {
     const g = fit(dots.current, width, height)
     if (g !== null) draw(g, p, a, frame)
   }, [p.dots, p.from, p.to, p.log, p.figure, p.limit?.text, width, height, colours])
-  // The printer does not wait for the next frame: what is on paper has its colours at once.
-  const onPaper = useRef(() => {})
-  onPaper.current = () => { const g = fit(dots.current, width, height); if (g !== null) draw(g, p, a, frame) }
-  useEffect(() => onTheme(() => { if (matchMedia('print').matches) onPaper.current() }), [])
+  // The printer does not wait for the next frame: what is on paper has its size and colours at once.
+  const print = useRef((_wide: number, _high: number) => {})
+  print.current = (wide, high) => {
+    const f = frameOf(wide, high)
+    const scales = axes(p.dots, p.from, p.to, f, p.log)
+    const below = fit(dots.current, wide, high, true)
+    if (below !== null) draw(below, p, scales, f)
+    const above = fit(canvas.current, wide, high, true)
+    if (above !== null) mark(above, p, scales, f)
+  }
+  useEffect(() => onPaper(most => { const el = host.current; if (el !== null) print.current(Math.min(el.clientWidth, most), el.clientHeight) }), [])
   useEffect(() => {
     const g = fit(canvas.current, width, height)
     if (g === null) return
@@ -162,20 +169,26 @@ function Hover({ under, p, width }: { under: { x: number; y: number; i: number; 
   )
 }
 
-/** Sizes a canvas for the screen and gives it empty, or null where there is nothing to draw on. */
-function fit(c: HTMLCanvasElement | null, width: number, height: number): CanvasRenderingContext2D | null {
+/** The plot inside a canvas of a size. */
+const frameOf = (width: number, height: number): Frame => ({ left: 64, top: 8, right: Math.max(width - 8, 80), bottom: height - 24 })
+
+/**
+ * Sizes a canvas and gives it empty, or null where there is nothing to draw on. Anew for the
+ * printer: there, what is rubbed out of one canvas is rubbed out of the one below it too.
+ */
+function fit(c: HTMLCanvasElement | null, width: number, height: number, anew = false): CanvasRenderingContext2D | null {
   const g = c?.getContext('2d') ?? null
   if (c === null || g === null || width === 0) return null
   const ratio = devicePixelRatio || 1
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)]
-  if (c.width !== w || c.height !== h) {
+  if (anew || c.width !== w || c.height !== h) {
     c.width = w
     c.height = h
     c.style.width = width + 'px'
     c.style.height = height + 'px'
   }
   g.setTransform(ratio, 0, 0, ratio, 0, 0)
-  g.clearRect(0, 0, width, height)
+  if (!anew) g.clearRect(0, 0, width, height)
   return g
 }
 
