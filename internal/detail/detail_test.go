@@ -196,6 +196,25 @@ func sameFigures(a, b Figures) string {
 	return cmp.Diff(a, b)
 }
 
+// While a run goes on a range ends with what is known: whoever asks beyond that, as a
+// page does whose axis is longer than the run, gets the same rates.
+func TestFiguresOfTheFuture(t *testing.T) {
+	in, list := someRun(rand.New(rand.NewPCG(1, 0)), 60, 1)
+	in.Steps, in.Duration = nil, 0
+	s := storeOf(in, list)
+	_, now := s.Span()
+	want := s.Figures(0, now)
+	if want.CompletedRPS == nil || *want.CompletedRPS <= 0 || want.Tokens.OutputPerS == nil {
+		t.Fatalf("no rates of a run under way: %+v", want)
+	}
+	if d := cmp.Diff(want, s.Figures(0, now+60e9)); d != "" {
+		t.Errorf("a range that goes on for a minute (-until now +beyond):\n%s", d)
+	}
+	if f := s.Figures(now+1e9, now+2e9); f.Requests.Scheduled != 0 || f.WindowS > 1e-9 {
+		t.Errorf("a range that has not begun: %+v", f)
+	}
+}
+
 func TestFiguresAreThoseOfTheSummary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))

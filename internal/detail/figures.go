@@ -173,11 +173,15 @@ func (c *columns) ascending(f figure) []uint32 {
 // definitions of a summary: over whole steady windows they are those of the run's
 // summary, to the digit. A range without length is the whole run. Inter-token
 // latencies and token rates are of whole cells of the grid, which is cut at the ends
-// of the steady windows.
+// of the steady windows. While a run goes on a range ends with what is known: nothing
+// is divided by time that has not passed.
 func (s *Store) Figures(from, to int64) Figures {
 	s.mu.RLock()
 	first, last := s.span()
 	whole := s.whole
+	if !s.lasting && len(s.meta.Input.Steps) == 0 && to > last {
+		to = max(last, from+1)
+	}
 	s.mu.RUnlock()
 	if to <= 0 && from <= 0 || to <= from {
 		from, to = first, max(last, first+1)

@@ -64,7 +64,7 @@ func Limits(in *stats.Input) []SLO {
 		_, fromSchedule := l.Figure(in.RateDriven)
 		out = append(out, SLO{
 			Metric: l.Metric, Stat: l.Stat, Limit: float64(l.Value) / perMS, Text: l.String() + l.Of(),
-			Workload: l.Workload, Turn: l.Turn, FromSchedule: fromSchedule, WithRetrieval: l.WithRetrieval,
+			Workload: l.Workload, Turn: l.Turn, FromSchedule: fromSchedule, WithRetrieval: l.WithRetrieval, Aside: !in.Decides(&l),
 		})
 	}
 	return out

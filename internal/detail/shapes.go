@@ -101,6 +101,8 @@ type SLO struct {
 	// counts from the beginning of the retrieval.
 	FromSchedule  bool `json:"from_schedule,omitempty"`
 	WithRetrieval bool `json:"with_retrieval,omitempty"`
+	// Aside says that the run is not judged by it, only its workload is.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // Mark is something that happened at a time, or from T to To.

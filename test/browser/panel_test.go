@@ -127,6 +127,20 @@ func TestFinished(t *testing.T) {
 			t.Errorf("%s on the screen is %q, in summary.json %q", key, got, want)
 		}
 	}
+	// The lanes' values of the whole window are those of the summary, not sums of cells that
+	// lie across its ends.
+	for lane, want := range map[string]string{
+		"output": figure(s.Tokens.OutputPerS, "/s", "k/s"), "good": figure(s.Load.CompletedRPS, "/s"), "inflight": figure(s.Load.RequestsInFlight.Mean, ""),
+		"arrivals": figure(s.Load.AchievedRPS, "/s"),
+	} {
+		got := strings.TrimSpace(strings.ReplaceAll(b.text(`.lane[data-lane="`+lane+`"] .lane-value`), "\u2009", " "))
+		if strings.ReplaceAll(got, "\n", " ") != want {
+			t.Errorf("lane %s says %q, summary.json %q", lane, got, want)
+		}
+	}
+	if got := eval[string](b, "document.querySelector('.run-what').title"); !strings.Contains(got, "llama") || !strings.Contains(got, "127.0.0.1") {
+		t.Errorf("the head says of what is measured: %q", got)
+	}
 	if got := b.text(".verdict"); got != string(s.Run.Verdict) {
 		t.Errorf("verdict on the screen is %q, in summary.json %q", got, s.Run.Verdict)
 	}

@@ -21,10 +21,10 @@ export interface RunRow {
 export type Verdict = 'valid' | 'client-bound' | 'invalid'
 
 export interface Phase { name: 'warmup' | 'steady' | 'drain'; step: number; from: Ms; to: Ms | null }
-/** Workload and turn say of whose requests alone it is. */
-export interface Slo { metric: string; stat: string; limit: number; text: string; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean }
+/** Workload and turn say of whose requests alone it is; aside, that the run is not judged by it. */
+export interface Slo { metric: string; stat: string; limit: number; text: string; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean; aside?: boolean }
 /** One limit held against requests; met is null when it was not measured, value then too, and when it is infinite. Absent: a page without a server does not hold what it takes. */
-export interface Judged { absent?: boolean; metric: string; stat: string; limit: number; value: N; met: boolean | null; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean }
+export interface Judged { absent?: boolean; metric: string; stat: string; limit: number; value: N; met: boolean | null; workload?: string; turn?: 'first' | 'later'; from_schedule?: boolean; with_retrieval?: boolean; aside?: boolean }
 /** Own: by limits that came with the workload. */
 export interface Levels { met: boolean | null; goodput_rps: N; attainment: N; limits: Judged[]; own?: boolean }
 export interface Mark { t: Ms; to: Ms | null; kind: 'phase' | 'step' | 'threshold' | 'note' | 'lost' | 'finding'; severity: 'info' | 'note' | 'fail'; text: string; said?: Said }

@@ -94,3 +94,19 @@ test('an instant is no range', () => {
   board.select({ from: 1e9, to: 1e9 })
   expect(board.selection).toBeNull()
 })
+
+test('a range of a live run ends now, though the axis goes on', async () => {
+  const { board, on } = live()
+  await vi.advanceTimersByTimeAsync(50)
+  const warm = { t: 1000, to: null, kind: 'phase', severity: 'info', text: 'steady' } as const
+  on(snapshot(2, { phase: 'warmup' }))
+  on(snapshot(3, { phase: 'steady', marks: [warm] }))
+  on(snapshot(8, { phase: 'steady' }))
+  expect(board.bounds.to).toBe(30_000)
+  expect(board.range).toEqual({ from: 1000, to: 8000 })
+  board.select({ from: 5000, to: 20_000 })
+  expect(board.selection).toEqual({ from: 5000, to: 20_000 })
+  expect(board.range).toEqual({ from: 5000, to: 8000 })
+  board.select({ from: 15_000, to: 20_000 })
+  expect(board.range).toEqual({ from: 8000, to: 8000 })
+})

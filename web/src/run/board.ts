@@ -183,8 +183,17 @@ export class Board {
   get awaits(): boolean { return this.live && this.list.series.length === 0 }
   /** What is on screen. */
   get window(): Span { return this.view ?? this.bounds }
-  /** Of what the headline's figures are: the selection, else the steady window. */
-  get range(): Span { return this.selection ?? steady(this.doc.phases, this.bounds) }
+  /**
+   * Of what the headline's figures are: the selection, else the steady window, of a live run as far
+   * as it has come. Nothing is divided by time that has not passed.
+   */
+  get range(): Span {
+    const b = this.bounds
+    const end = this.live ? Math.max(this.#now, b.from) : b.to
+    const s = this.selection ?? steady(this.doc.phases, { from: b.from, to: end })
+    const from = Math.min(s.from, end)
+    return { from, to: Math.max(from, Math.min(s.to, end)) }
+  }
   get now(): Ms { return this.#now }
 
   look(s: Span | null, follow?: boolean) {
@@ -535,3 +544,6 @@ export function joinMarks(old: Mark[], next: Mark[]): Mark[] {
 const headline = new Set(['client.requests_in_flight', 'client.output_tokens', 'client.requests_failed', 'client.requests_ok'])
 
 export const envelopeKey = (l: Lane) => `${l.signal}/${l.stat}`
+
+/** What summary.json says of the whole steady window: samples, ten a second, finer than the cells. */
+export const meanInFlight = (doc: RunDoc): number | null => (doc.summary as { load?: { requests_in_flight?: { mean?: number } } } | null)?.load?.requests_in_flight?.mean ?? null

@@ -2,21 +2,23 @@
 // their recent course. A figure over its limit turns, and says by how much.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { api, type RunDoc } from '../api'
+import { api } from '../api'
 import { count, duration, elapsed, type Figure, figure, local, plain, share, utc } from '../format'
 import { told } from '../i18n/told'
 import { onTheme, palette } from '../theme'
+import { loadParts } from '../pages/find-runs'
 import { Num } from '../ui'
 import type { Board } from './board'
-import { sparkLength } from './board'
+import { meanInFlight, sparkLength } from './board'
 import { bandKey, indices, summary } from './frame'
-import { held, missed, standing } from './missed'
+import { shortNames } from './lanes'
+import { held, type Missed, missed, standing } from './missed'
 import { known, t } from './words'
 
 type N = number | null
 
 /** One figure of the headline. */
-interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: string[]; fail: boolean }
+interface HeadFigure { key: string; label: string; f: Figure; course: N[]; over: Missed[]; fail: boolean }
 
 /** The six figures as they stand. */
 function headFigures(board: Board): HeadFigure[] {
@@ -46,8 +48,9 @@ function headFigures(board: Board): HeadFigure[] {
   const inFlight = course('client.requests_in_flight')
   const failures = live ? (h?.failures ?? 0) : f ? f.requests.error + f.requests.incomplete : null
   const failShare = live ? null : f && f.requests.scheduled ? (f.requests.error + f.requests.incomplete) / f.requests.scheduled : null
-  const limits = standing(board.doc, live ? (h ?? null) : null, f)
-  const made = (key: string, label: string, fig: Figure, c: N[], over: string[] = [], fail = over.length > 0): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
+  const names = shortNames(board.doc.workloads)
+  const limits = standing(board.doc, live ? (h ?? null) : null, f).map((l) => (l.workload ? { ...l, workload: names[board.doc.workloads.indexOf(l.workload)] ?? l.workload } : l))
+  const made = (key: string, label: string, fig: Figure, c: N[], over: Missed[] = [], fail = over.some((o) => !o.aside)): HeadFigure => ({ key, label, f: fig, course: c, over, fail })
   const p95 = (k: 'ttft' | 'tpot') => (live ? (held(limits, k) ?? h?.[`${k}_p95_ms`] ?? null) : (f?.latency_ms[k]?.p95 ?? null))
   return [
     made('inflight', t('hInFlight'), live ? count(h?.in_flight) : count((board.selection ? null : meanInFlight(board.doc)) ?? meanOf('client.requests_in_flight')), inFlight),
@@ -55,12 +58,9 @@ function headFigures(board: Board): HeadFigure[] {
     made('ttft', t('hTtft'), duration(p95('ttft')), live ? past('ttft_p95_ms') : band('ttft'), missed(limits, /^ttf/, 'ttft')),
     made('tpot', t('hTpot'), duration(p95('tpot')), live ? past('tpot_p95_ms') : band('tpot'), missed(limits, /^(tpot|itl)/, 'tpot')),
     made('output', t('hOutput'), figure(live ? h?.output_per_s : f?.tokens.output_per_s, 'tokens', true), course('client.output_tokens')),
-    made('failures', t('hFailures'), count(failures), course('client.requests_failed'), failShare ? [plain(share(failShare))] : [], (failures ?? 0) > 0),
+    made('failures', t('hFailures'), count(failures), course('client.requests_failed'), failShare ? [{ text: plain(share(failShare)), aside: false }] : [], (failures ?? 0) > 0),
   ]
 }
-
-/** What summary.json says of the whole steady window: samples, ten a second, finer than the course. */
-const meanInFlight = (doc: RunDoc): N => (doc.summary as { load?: { requests_in_flight?: { mean?: number } } } | null)?.load?.requests_in_flight?.mean ?? null
 
 const cut = (v: N[], a: number, b: number) => v.slice(a, b + 1)
 
@@ -116,6 +116,9 @@ function Spark({ values, fail, title }: { values: N[]; fail: boolean; title: str
   return <canvas ref={ref} class="spark" title={title} aria-hidden="true" />
 }
 
+/** A target as it is called: without what all have. */
+const bare = (target: string) => target.replace(/^https?:\/\//, '').replace(/\/$/, '')
+
 const verdictClass = (v: string) => (v === 'invalid' || v === 'failed' ? ' is-fail' : v === 'client-bound' || v === 'interrupted' || v === 'killed' ? ' is-note' : v === 'valid' ? ' is-valid' : '')
 
 export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Board; marksOpen: boolean; toggleMarks: () => void; openLanes: () => void }) {
@@ -144,6 +147,9 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
   const lastStep = snap?.steps ?? doc.phases.reduce((m, p) => Math.max(m, p.step + 1), 0)
   const ended = run.state === 'done' ? '' : known(run.state === 'failed' ? 'failedRun' : run.state)
   const sparkTitle = live && !board.selection ? t('spark60') : t('sparkRange')
+  // While a run goes on its verdict is said when there is a doubt, and here that there is none.
+  const sound = live && !verdict && !stopping && phase === 'steady' && (snap?.header.ok ?? 0) > 0 && (snap?.reasons.length ?? 0) === 0
+  const what = [run.model, bare(run.target), loadParts(run.load, run.workloads).map((p) => told(p)).join(', ')].filter((s) => s !== '').join(' · ')
   const reasons = live ? (snap?.reasons ?? []).map((r, i) => told(r, snap?.reasons_said[i])) : []
   return (
     <header class="run-head" ref={root}>
@@ -152,11 +158,13 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
         {verdict && <strong class={'verdict' + verdictClass(verdict)} title={reasons.join('\n')}>{known(verdict)}</strong>}
         {reasons.length > 0 && <span class="run-reasons cut small muted" title={reasons.join('\n')}>{reasons.join('; ')}</span>}
         {!live && ended && <strong class={'verdict' + verdictClass(run.state)}>{ended}</strong>}
+        {sound && <strong class="verdict is-valid">{t('soFar')}</strong>}
         {live && <span class="nowrap muted">{stopping ? t('stopping') : phase ? known(phase) : t('waitingRun')}{lastStep > 1 && snap ? ` · ${t('step', { n: snap.step + 1, of: lastStep })}` : ''}</span>}
         <span class="num nowrap" title={`${local(run.started)} · ${utc(run.started)}`}>
           {planned && live ? t('of', { a: elapsed(now), b: elapsed(planned) }) : elapsed(now)}
           {live && snap?.left_ms != null && <span class="muted"> · {t('left', { t: elapsed(snap.left_ms) })}</span>}
         </span>
+        {what && <span class="run-what cut small muted" title={[what, run.target].join('\n')}>{what}</span>}
         {live && !board.linked && <span class="is-note nowrap" role="status">{t('connecting')}</span>}
         {board.selection && (
           <span class="tag picked nowrap">{t('range')} {elapsed(board.selection.from, true)}–{elapsed(board.selection.to, true)}</span>
@@ -179,10 +187,10 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
       <div class="run-bar" role="progressbar" aria-hidden={done === null} aria-valuenow={done === null ? undefined : Math.round(done * 100)} aria-valuemin={0} aria-valuemax={100}>
         {done !== null && <i style={{ width: `${done * 100}%` }} />}
       </div>
-      <dl class="run-figures">
+      <dl class={'run-figures' + (doc.slo.length > 0 ? ' limited' : '')}>
         {headFigures(board).map((x) => (
           <div key={x.key} class={'run-figure' + (x.fail ? ' is-fail' : '')} data-figure={x.key}>
-            <dt>{x.label}{x.over.length > 0 && <span class="beyond" title={x.over.join('\n')}>{x.over[0]}{x.over.length > 1 && ` (+${x.over.length - 1})`}</span>}</dt>
+            <dt>{x.label}{x.over[0] && <span class={'beyond' + (x.over[0].aside ? ' is-aside' : '')} title={x.over.map((o) => o.text + (o.aside ? ` (${t('aside')})` : '')).join('\n')}>{x.over[0].text}{x.over.length > 1 && ` (+${x.over.length - 1})`}</span>}</dt>
             <dd><Num f={x.f} /></dd>
             <Spark values={x.course} fail={x.fail} title={sparkTitle} />
           </div>

@@ -6,7 +6,7 @@ import type { HeatGrid, Ms } from '../api'
 import { duration, elapsed, type Figure, figure, plain } from '../format'
 import { told } from '../i18n/told'
 import { onTheme } from '../theme'
-import { type Board, type Change, envelopeKey } from './board'
+import { type Board, type Change, envelopeKey, meanInFlight } from './board'
 import { type Axis, bandKey, type Frame, indices, lastKnown, summary } from './frame'
 import { Heat } from './heat'
 import { addends, deviceName, type Lane, shortNames } from './lanes'
@@ -66,20 +66,47 @@ export function readings(board: Board, lane: Lane, at: Ms | null): Readings {
   }
   const axis = f.grid
   if (!axis) return out
+  const exact = at === null && latest === null ? exactly(board) : {}
+  const signals = new Map(board.list.series.map((s) => [s.id, s.workload === '' ? s.signal : '']))
   let total = 0
   let known = 0
   const adds = new Set(addends(lane))
   for (const p of lane.parts) {
     const s = f.series.get(p.id)
     if (!s) continue
-    const v = at !== null ? (s.mean[axis.at(at)] ?? null) : latest !== null ? lastKnown(axis, s.mean, latest) : (summary(axis, s, range.from, range.to)?.mean ?? null)
+    const v = at !== null ? (s.mean[axis.at(at)] ?? null) : latest !== null ? lastKnown(axis, s.mean, latest) : (exact[signals.get(p.id) ?? ''] ?? summary(axis, s, range.from, range.to)?.mean ?? null)
     out.parts.set(partName(p), value(v))
     if (v !== null && adds.has(p)) { total += v; known++ }
   }
   const any = known > 0
   if (any && lane.devices) out.main = value(total / known)
-  else if (any && (lane.parts.length === 1 || lane.kind === 'stack')) out.main = value(total)
+  else if (any && (lane.parts.length === 1 || lane.kind === 'stack')) out.main = value(exactTotal(board, lane, exact) ?? total)
   return out
+}
+
+/**
+ * What the server has worked out of the range, request by request: finer than cells, which lie
+ * across its ends.
+ */
+function exactly(board: Board): Record<string, number | null> {
+  const f = board.figures
+  const r = board.range
+  // Those of another range are still there while the new ones are on their way.
+  if (!f || Math.abs(f.from - r.from) > 1 || Math.abs(f.to - r.to) > 1) return {}
+  return {
+    'client.output_tokens': f.tokens.output_per_s, 'client.prompt_tokens': f.tokens.prompt_per_s, 'client.requests_ok': f.completed_rps,
+    'client.requests_sent': f.achieved_rps, 'client.requests_scheduled': f.offered_rps,
+    'client.requests_in_flight': board.selection ? null : meanInFlight(board.doc),
+  }
+}
+
+/** Of a lane that is stacked by workload: what the whole has, where all of it is of one signal. */
+function exactTotal(board: Board, lane: Lane, exact: Record<string, number | null>): number | null {
+  if (lane.kind !== 'stack') return null
+  const ids = new Set(addends(lane).map((p) => p.id))
+  const names = new Set(board.list.series.filter((s) => ids.has(s.id)).map((s) => s.signal))
+  const [name] = names
+  return names.size === 1 && name !== undefined ? (exact[name] ?? null) : null
 }
 
 export function LaneView({ board, lane, width, height, heat, current }: { board: Board; lane: Lane; width: number; height: number; heat: boolean; current: boolean }) {

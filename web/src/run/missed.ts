@@ -13,7 +13,7 @@ export function standing(doc: Pick<RunDoc, 'slo'>, live: Snapshot['header'] | nu
   if (!figures) return []
   const decided = new Set(figures.slo.map((l) => l.workload))
   const own = Object.entries(figures.workloads).flatMap(([workload, w]) =>
-    w.slo?.own && !decided.has(workload) ? w.slo.limits.map((l) => ({ ...l, workload })) : [])
+    w.slo?.own && !decided.has(workload) ? w.slo.limits.map((l) => ({ ...l, workload, aside: true })) : [])
   return [...figures.slo, ...own]
 }
 
@@ -42,17 +42,26 @@ export function whose(l: Pick<Judged, 'workload' | 'turn'>): string {
 
 const limitText = (v: number) => brief(duration(v))
 
-/** The missed ones among limits on some figures, in words: first those of the run, then what is missed by most. */
-export function missed(limits: Judged[], of: RegExp, shown: string): string[] {
+/** A missed limit in words. Aside: the run is not judged by it. */
+export interface Missed { text: string; aside: boolean }
+
+/**
+ * The missed ones among limits on some figures: first those that decide about the run, of them its
+ * own first, then what is missed by most. One that is not on the p95 of the figure shown, of all
+ * requests, says whose and which value it is about before it says by how much it is over: the
+ * number beside it is another one.
+ */
+export function missed(limits: Judged[], of: RegExp, shown: string): Missed[] {
   const by = (l: Judged) => (l.value === null ? Infinity : l.value / l.limit)
   return limits.filter((l) => l.met === false && of.test(l.metric))
-    .sort((a, b) => Number(Boolean(a.workload)) - Number(Boolean(b.workload)) || by(b) - by(a))
+    .sort((a, b) => Number(a.aside ?? false) - Number(b.aside ?? false) || Number(Boolean(a.workload)) - Number(Boolean(b.workload)) || by(b) - by(a))
     .map((l) => {
-      const name = [l.metric === shown ? '' : l.metric, l.stat === 'p95' && l.metric === shown ? '' : l.stat].filter((s) => s !== '').join(' ')
       // Failed requests count as infinite: then it is missed although the value is not known.
       const words = beyond(l.value, l.limit, limitText) || t('overOnly', { limit: limitText(l.limit) })
       const who = whose(l)
-      // By how much comes first: there may be no room for more than that.
-      return [words, [name, who].filter((s) => s !== '').join(' ')].filter((s) => s !== '').join(' · ')
+      const same = l.metric === shown && l.stat === 'p95' && who === ''
+      const name = [l.metric === shown ? '' : l.metric, l.stat].filter((s) => s !== '').join(' ')
+      const value = l.value === null ? '' : limitText(l.value)
+      return { text: same ? words : `${[who, name, value].filter((s) => s !== '').join(' ')}: ${words}`, aside: l.aside ?? false }
     })
 }

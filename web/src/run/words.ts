@@ -12,6 +12,7 @@ const en = {
   net: 'Network', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: 'Retransmits', lag: 'Client lag', sendLag: 'send', readLag: 'read', canaryLag: 'canary', cpu: 'Client CPU',
 
   valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', failedRun: 'failed', stopping: 'stopping', connecting: 'connecting again',
+  soFar: 'valid so far', aside: 'does not decide about the run',
   prepare: 'preparing', warmup: 'warm-up', steady: 'steady', drain: 'drain', step: 'step {n} of {of}', of: '{a} of {b}', left: '{t} left',
   hInFlight: 'in flight', hGoodput: 'goodput', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: 'output', hFailures: 'failures',
   over: '+{by} over {limit}', manifold: '{by} × {limit}', overOnly: 'unanswered > {limit}', endless: 'unanswered', endlessWhy: 'Requests that failed or stopped halfway count as infinite, and so do those given up that had waited for longer than the limit', firstTurns: 'first turns', laterTurns: 'later turns', met: 'met', missed: 'missed', unmeasured: 'not measured', absent: 'not in this page', limits: 'Limits', workload: 'Workload', workloadRows: 'Limits and workloads', spark60: 'the last 60 s', sparkRange: 'over the range',
@@ -39,6 +40,7 @@ export const t = words(en, {
   net: '网络', nvlink: 'NVLink', pcie: 'PCIe', rdma: 'RDMA', retransmits: '重传', lag: '客户端延迟', sendLag: '发送', readLag: '读取', canaryLag: '探针', cpu: '客户端 CPU',
 
   valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', failedRun: '失败', stopping: '正在停止', connecting: '正在重新连接',
+  soFar: '目前有效', aside: '不决定整个运行的判定',
   prepare: '准备', warmup: '预热', steady: '稳态', drain: '排空', step: '第 {n} 步，共 {of} 步', of: '{a} / {b}', left: '剩余 {t}',
   hInFlight: '进行中', hGoodput: '有效吞吐', hTtft: 'ttft p95', hTpot: 'tpot p95', hOutput: '输出', hFailures: '失败',
   over: '超出 {limit} {by}', manifold: '{limit} 的 {by} 倍', overOnly: '未获回答 > {limit}', endless: '未获回答', endlessWhy: '失败或中断的请求按无限大计，等待超过限值后被放弃的请求也是', firstTurns: '首轮', laterTurns: '后续轮', met: '达标', missed: '未达标', unmeasured: '未测得', absent: '本页不含', limits: '限值', workload: '工作负载', workloadRows: '限值与工作负载', spark60: '最近 60 秒', sparkRange: '所选范围',
