@@ -67,8 +67,8 @@ test: panel unit integration ## unit and integration tests, then those of the pa
 
 .PHONY: unit
 unit: ## every package's tests, the rules of the house too
-	CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
-	cd tools && CGO_ENABLED=0 $(GO) test -timeout 5m $(TESTFLAGS) ./...
+	CGO_ENABLED=0 $(GO) test -timeout 12m $(TESTFLAGS) $$($(GO) list ./... | grep -v '^plimsoll/test')
+	cd tools && CGO_ENABLED=0 $(GO) test -timeout 12m $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: parts vocabularies ## the real binary as processes over loopback sockets, beside the real parts; the quick part
@@ -99,7 +99,7 @@ pictures: panel ## the pictures of docs/panel.md made anew, from real runs again
 
 .PHONY: slow
 slow: panel ## the slow part of the process tests: thousands of streams, a full disk, a million requests in the panel
-	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 10m -count=1 $(TESTFLAGS) ./test
+	CGO_ENABLED=0 PLIMSOLL_SLOW=1 $(GO) test -timeout 14m -count=1 $(TESTFLAGS) ./test
 	@CGO_ENABLED=0 PLIMSOLL_SLOW=1 PLIMSOLL_BROWSER="$$(test/browser/chromium.sh)" $(GO) test -timeout 6m -count=1 -run Million $(TESTFLAGS) ./test/browser
 
 .PHONY: engine
