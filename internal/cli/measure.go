@@ -27,6 +27,8 @@ type showing struct {
 	// stay it is there until the user interrupts.
 	serve        string
 	browse, stay bool
+	// begun, when not nil, is told the folder of the run when it has begun, and may write.
+	begun func(folder string)
 }
 
 // measure carries out one run, prints its report, and returns its exit code as an
@@ -35,7 +37,7 @@ func (a *app) measure(s *scenario.Scenario, output string, show showing) error {
 	if show.serve == "" {
 		return a.measureOn(s, output, show, nil)
 	}
-	srv, l, u, err := a.panel(s.Data.Out, show.serve, &serveFlags{})
+	srv, l, at, err := a.panel(s.Data.Out, show.serve, &serveFlags{})
 	if err != nil {
 		return err
 	}
@@ -48,17 +50,21 @@ func (a *app) measure(s *scenario.Scenario, output string, show showing) error {
 		<-served
 		_ = srv.Close(a.hard) // it is over, and its runs were told
 	}()
-	_, _ = fmt.Fprintf(a.env.Stderr, "panel at %s\n", u)
-	if show.browse && a.env.Browse != nil {
-		if err := a.env.Browse(u); err != nil {
-			_, _ = fmt.Fprintf(a.env.Stderr, "no browser could be opened: %s\n", report.Printable(err.Error()))
+	at.print(a.env.Stderr)
+	show.begun = func(folder string) {
+		u := at.at(0, "/runs/"+filepath.Base(folder))
+		_, _ = fmt.Fprintf(a.env.Stderr, "this run at %s\n", u)
+		if show.browse && a.env.Browse != nil {
+			if err := a.env.Browse(u); err != nil {
+				_, _ = fmt.Fprintf(a.env.Stderr, "no browser could be opened: %s\n", report.Printable(err.Error()))
+			}
 		}
 	}
 	w := live.New()
 	srv.Watch(w)
 	err = a.measureOn(s, output, show, w)
 	if show.stay && a.ctx.Err() == nil && w.ID() != "" {
-		_, _ = fmt.Fprintf(a.env.Stderr, "the panel stays at %s until Ctrl-C\n", u)
+		_, _ = fmt.Fprintf(a.env.Stderr, "the panel stays at %s until Ctrl-C\n", at.at(0, "/"))
 		select {
 		case <-a.ctx.Done():
 		case err := <-served:
@@ -131,6 +137,7 @@ func (a *app) printSummary(s *stats.Summary, fitted *run.Probe) error {
 // nil, is told of it too.
 func (a *app) conduct(s *scenario.Scenario, show showing, w *live.Watch) (*conduct.Result, error) {
 	p := newProgress(a.env, show.quiet)
+	p.begun = show.begun
 	p.prepare("preparing the run: what users send is read, the target is looked at")
 	watching, enough := context.WithCancel(context.Background())
 	var watched sync.WaitGroup

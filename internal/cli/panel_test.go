@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -13,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // screenful collects what a command prints while others read it.
@@ -201,6 +206,79 @@ func TestInterruptedRunDoesNotStay(t *testing.T) {
 	}
 }
 
+// TestServeEverywhere: every address that is printed is one by which the panel can be called.
+func TestServeEverywhere(t *testing.T) {
+	f := func(listen string) {
+		t.Helper()
+		c := start(t, nil, "serve", "--runs", t.TempDir(), "--listen", listen)
+		re := regexp.MustCompile(`(?m)^panel at (http://\S+)$`)
+		await(t, "an address is printed", func() bool { return re.MatchString(c.out.String()) })
+		found := re.FindAllStringSubmatch(c.out.String(), -1)
+		for _, m := range found {
+			var r *http.Response
+			jar, err := cookiejar.New(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &http.Client{Jar: jar} // as a browser, which keeps the token
+			await(t, "answered: "+m[1], func() bool { r, err = client.Get(m[1]); return err == nil })
+			b, err := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			if r.StatusCode != http.StatusOK || err != nil {
+				t.Errorf("--listen %s: %s answers %d %s (%v)", listen, m[1], r.StatusCode, b, err)
+			}
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.Query().Get("token") == "" {
+				t.Errorf("--listen %s: %s has no token", listen, m[1])
+			}
+			// The name must still be one of this server.
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m[1], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Host = "rebound.example:" + u.Port()
+			var other *http.Response
+			await(t, "answered", func() bool { other, err = http.DefaultClient.Do(q); return err == nil })
+			_ = other.Body.Close()
+			if other.StatusCode != http.StatusForbidden {
+				t.Errorf("--listen %s: called %s it answers %d", listen, q.Host, other.StatusCode)
+			}
+		}
+		c.interrupts <- os.Interrupt
+		if code := c.end(); code != exitDone {
+			t.Errorf("exit code %d\n%s", code, c.err.String())
+		}
+	}
+	f("0.0.0.0:0")
+	f(":0")
+	f("[::]:0")
+}
+
+// TestHosts: of all addresses of a machine those are named that a browser can be given.
+func TestHosts(t *testing.T) {
+	own := []netip.Addr{
+		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("fe80::1"),
+		netip.MustParseAddr("192.0.2.4"), netip.MustParseAddr("169.254.1.1"), netip.MustParseAddr("::ffff:192.0.2.4"), netip.MustParseAddr("10.0.0.9"),
+	}
+	for _, c := range []struct {
+		listen string
+		want   []string
+	}{
+		{"[::]:8315", []string{"127.0.0.1:8315", "192.0.2.4:8315", "10.0.0.9:8315", "[2001:db8::7]:8315"}},
+		{"0.0.0.0:1", []string{"127.0.0.1:1", "192.0.2.4:1", "10.0.0.9:1"}},
+		{"127.0.0.1:8315", []string{"127.0.0.1:8315"}},
+		{"[::1]:8315", []string{"[::1]:8315"}},
+		{"192.0.2.4:80", []string{"192.0.2.4:80"}},
+	} {
+		if diff := cmp.Diff(c.want, hostsOf(c.listen, own)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.listen, diff)
+		}
+	}
+}
+
 // TestServeNowhere: an address that cannot be listened on is told before anything is sent.
 func TestServeNowhere(t *testing.T) {
 	c := start(t, nil, "run", "--url", "http://127.0.0.1:1", "--users", "1", "--serve", "nowhere")
@@ -216,6 +294,10 @@ func TestDemoShowsItself(t *testing.T) {
 		t.Helper()
 		c := start(t, change, append([]string{"demo", "--duration", "500ms", "--quiet"}, args...)...)
 		panel := c.until(`panel at (http\S+)`)
+		page := c.until(`this run at (http\S+/runs/\S+)\n`)
+		if !strings.HasPrefix(page, panel) {
+			t.Errorf("the run is at %q, the panel at %q", page, panel)
+		}
 		if person {
 			c.until(`(stays) at http`)
 			c.interrupts <- os.Interrupt
@@ -226,8 +308,8 @@ func TestDemoShowsItself(t *testing.T) {
 		browse := person && len(args) == 0
 		select {
 		case got := <-c.browsed:
-			if !browse || got != panel {
-				t.Errorf("%q was opened, the panel is at %q", got, panel)
+			if !browse || got != page {
+				t.Errorf("%q was opened, the run is at %q", got, page)
 			}
 		default:
 			if browse {

@@ -26,6 +26,8 @@ const plainInterval = 10 * time.Second
 type progress struct {
 	w          io.Writer
 	tty, quiet bool
+	// begun is told the folder once, when there is one; nil for nobody.
+	begun func(folder string)
 
 	mu       sync.Mutex
 	drawn    int  // how many lines stand on the terminal
@@ -78,6 +80,11 @@ func (p *progress) show(c conduct.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prepared()
+	if p.begun != nil && c.Folder != "" {
+		p.clear()
+		p.begun(c.Folder)
+		p.begun = nil
+	}
 	if c.Stopping && !c.Over && !p.stopping {
 		p.stopping = true
 		p.clear()
