@@ -139,6 +139,9 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 	if err != nil {
 		return nil, err
 	}
+	if err := load.Refuse(users.Population); err != nil {
+		return nil, err
+	}
 	if err := serviceLevels(new(stats.Input), s, src); err != nil {
 		return nil, err
 	}
@@ -221,6 +224,17 @@ func NewPlan(s *scenario.Scenario, readFile func(string) ([]byte, error), dir st
 		p.PromptTokens, p.OutputTokens, p.SentBytes = &prompt, &output, &sent
 	}
 	return p, nil
+}
+
+// CheckAccess says what Run would say, before it sends anything, of keys, certificates and
+// tables of telemetry, which are no part of a plan.
+func CheckAccess(s *scenario.Scenario, lookup func(string) (string, bool), readFile func(string) ([]byte, error)) error {
+	access, err := NewAccess(&s.Target, lookup, readFile)
+	if err != nil {
+		return err
+	}
+	_, err = newPages(s, access, lookup, readFile)
+	return err
 }
 
 // traced adds up the tokens of a trace, unless its prompts grow by what is answered.

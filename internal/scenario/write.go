@@ -65,6 +65,27 @@ func (s *Scenario) Plan() []Value {
 	return out
 }
 
+// At returns where a field was written, or the group around it; ok is false where
+// neither was.
+func (s *Scenario) At(path string) (p strictyaml.Position, ok bool) {
+	if s.origin.doc == nil {
+		return p, false
+	}
+	return s.origin.doc.At(path)
+}
+
+// Given says whether the field itself was written.
+func (s *Scenario) Given(path string) bool { return s.given(path) }
+
+// KeepIn has the run kept in a folder whatever the scenario says; why is told as the
+// origin of that.
+func (s *Scenario) KeepIn(folder, why string) {
+	s.Data.Out = folder
+	if s.origin.doc != nil {
+		s.origin.derived["data.out"] = why
+	}
+}
+
 // covers says whether the field itself was written, rather than only the group
 // around it.
 func covers(s *Scenario, path string) bool { return s.origin.doc.Has(path) }

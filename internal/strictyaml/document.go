@@ -221,6 +221,11 @@ func parse(file, text string) (tokens token.Tokens, tree *ast.File, err *Error) 
 			e.Problem += "; put a text that begins with ! in quotes"
 		case strings.HasPrefix(message, "mapping value is not allowed"):
 			e.Problem += "; put a text with a colon and a blank in it in quotes"
+		case strings.HasPrefix(message, "non-map value is specified"):
+			e.Problem = "not YAML: a field needs a colon behind its name"
+			if tk := detail.GetToken(); tk != nil && tk.Value != "" && len(tk.Value) < 60 {
+				e.Problem = fmt.Sprintf("not YAML: a field needs a colon behind its name, as %s:", tk.Value)
+			}
 		}
 		if tk := detail.GetToken(); tk != nil && tk.Position != nil {
 			e.Line, e.Col = max(1, tk.Position.Line), max(1, tk.Position.Column)

@@ -380,7 +380,7 @@ func (s *Server) point(ctx context.Context, in *PredictRequest, cfg twin.Cluster
 	}
 	sc, err := scenario.Read(scenario.Source{Settings: sets, URL: conduct.SimulatedURL})
 	if err != nil {
-		return nil, &Problem{Status: http.StatusBadRequest, Text: err.Error(), Errors: scenarioErrors(err)}
+		return nil, &Problem{Status: http.StatusBadRequest, Text: err.Error(), Errors: scenarioErrors(nil, err)}
 	}
 	res, err := conduct.Predict(ctx, &conduct.PredictConfig{Scenario: sc, Cluster: cfg, Version: s.cfg.Version})
 	if err != nil {

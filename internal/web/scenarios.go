@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -28,12 +29,13 @@ type ScenarioError struct {
 	Fix    string `json:"fix"`
 }
 
-// scenarioErrors lists what an error of reading a scenario says.
-func scenarioErrors(err error) []ScenarioError {
+// scenarioErrors lists what an error of reading a scenario says. Sc gives the places of
+// fields where the error itself has none; nil when it could not be read.
+func scenarioErrors(sc *scenario.Scenario, err error) []ScenarioError {
 	out := []ScenarioError{}
 	all, ok := errors.AsType[strictyaml.Errors](err)
 	if !ok {
-		return append(out, ScenarioError{Text: err.Error()})
+		return append(out, placed(sc, err))
 	}
 	for _, e := range all {
 		one := ScenarioError{Line: e.Line, Column: e.Col, Field: e.Path, Text: e.Problem}
@@ -48,20 +50,93 @@ func scenarioErrors(err error) []ScenarioError {
 	return out
 }
 
+// field is the path of a field before what is said of it.
+var field = regexp.MustCompile(`^([a-z][a-z0-9-]*(?:\[\d+\]|\.[a-z][a-z0-9-]*)+): `)
+
+// placed is an error that begins with the path of its field, at the place of the field.
+func placed(sc *scenario.Scenario, err error) ScenarioError {
+	e := ScenarioError{Text: err.Error()}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		e.Fix = p.Fix
+	}
+	m := field.FindStringSubmatch(e.Text)
+	if m == nil || sc == nil {
+		return e
+	}
+	at, ok := sc.At(m[1])
+	if !ok {
+		return e
+	}
+	e.Line, e.Column, e.Field, e.Text = at.Line, at.Col, m[1], e.Text[len(m[0]):]
+	return e
+}
+
 // readScenario reads a scenario that came by REST. The run is kept in this server's
-// folder whatever it says.
+// folder whatever it says. Beside an error there is the scenario where it can be read.
 func (s *Server) readScenario(text string) (*scenario.Scenario, error) {
 	sc, err := scenario.Read(scenario.Source{Name: "scenario.yaml", Data: []byte(text), Getenv: s.lookup, Complete: probe.Complete(s.readFile)})
 	if err != nil {
+		if all, ok := errors.AsType[strictyaml.Errors](err); ok {
+			for _, e := range all {
+				if m := unset.FindStringSubmatch(e.Problem); m != nil && !s.allowed(m[1]) {
+					e.Problem = notAllowed(m[1]).Error()
+				}
+			}
+		}
 		return nil, err
 	}
 	if gpu := sc.Target.Hardware.GPU; gpu != "" {
 		if err := catalogueName("target.hardware", gpu); err != nil {
-			return nil, fmt.Errorf("target.hardware: %w", err)
+			return sc, fmt.Errorf("target.hardware: %w", err)
 		}
 	}
-	sc.Data.Out = s.cfg.Root
+	keys := map[string]string{"target.api-key-env": sc.Target.APIKeyEnv}
+	for i := range sc.Data.Telemetry {
+		keys[fmt.Sprintf("data.telemetry[%d].api-key-env", i)] = sc.Data.Telemetry[i].APIKeyEnv
+	}
+	for _, path := range slices.Sorted(maps.Keys(keys)) {
+		if name := keys[path]; name != "" && !s.allowed(name) {
+			return sc, fmt.Errorf("%s: %w", path, notAllowed(name))
+		}
+	}
 	return sc, nil
+}
+
+// unset is what a scenario is told of a variable that it cannot have.
+var unset = regexp.MustCompile(`^environment variable (\w+) is not set`)
+
+// notAllowed says why a scenario that came by REST cannot have a variable.
+func notAllowed(name string) error {
+	return fmt.Errorf("a scenario in the panel may not name the variable %s: take one that begins with PLIMSOLL_ or ends with _API_KEY, or start plimsoll with --allow-env to allow it", name)
+}
+
+// examine reads a scenario that came by REST and says what it would do, or everything that
+// is known to be wrong with it before anything is sent. Notes are what it says in vain.
+func (s *Server) examine(text string) (sc *scenario.Scenario, plan *conduct.Plan, wrong, notes []ScenarioError) {
+	wrong, notes = []ScenarioError{}, []ScenarioError{}
+	sc, err := s.readScenario(text)
+	if err != nil {
+		return sc, nil, scenarioErrors(sc, err), notes
+	}
+	origin := "the folder of this panel"
+	if sc.Given("data.out") {
+		at, _ := sc.At("data.out")
+		notes = append(notes, ScenarioError{
+			Line: at.Line, Column: at.Col, Field: "data.out", Text: fmt.Sprintf("not used: this panel keeps every run in its own folder, not in %s", strictyaml.Quote(sc.Data.Out)),
+		})
+		origin = fmt.Sprintf("the folder of this panel, whatever %s says", at)
+	}
+	sc.KeepIn(s.cfg.Root, origin)
+	if err := conduct.CheckAccess(sc, s.lookup, s.readFile); err != nil {
+		wrong = append(wrong, scenarioErrors(sc, err)...)
+	}
+	if plan, err = conduct.NewPlan(sc, s.readFile, ""); err != nil {
+		wrong = append(wrong, scenarioErrors(sc, err)...)
+	}
+	if len(wrong) > 0 {
+		return sc, nil, wrong, notes
+	}
+	return sc, plan, wrong, notes
 }
 
 // lookup is the part of the environment that a scenario which came by REST may name.
@@ -118,6 +193,8 @@ type checked struct {
 	Errors []ScenarioError `json:"errors"`
 	// Plan is that of plimsoll run --dry-run, null when something is wrong.
 	Plan *conduct.Plan `json:"plan"`
+	// Notes are what the scenario says in vain.
+	Notes []ScenarioError `json:"notes"`
 }
 
 func (s *Server) checkScenario(w http.ResponseWriter, r *http.Request) error {
@@ -125,14 +202,8 @@ func (s *Server) checkScenario(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &in); err != nil {
 		return err
 	}
-	out := checked{Errors: []ScenarioError{}}
-	sc, err := s.readScenario(in.Scenario)
-	if err == nil {
-		out.Plan, err = conduct.NewPlan(sc, s.readFile, "")
-	}
-	if err != nil {
-		out.Errors = scenarioErrors(err)
-	}
+	var out checked
+	_, out.Plan, out.Errors, out.Notes = s.examine(in.Scenario)
 	return writeJSON(w, http.StatusOK, &out)
 }
 

@@ -128,13 +128,9 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &in); err != nil {
 		return err
 	}
-	sc, err := s.readScenario(in.Scenario)
-	if err == nil {
-		// What can be said of it before anything is sent.
-		_, err = conduct.NewPlan(sc, s.readFile, "")
-	}
-	if err != nil {
-		return &Problem{Status: http.StatusBadRequest, Field: "scenario", Text: "the scenario is not right", Errors: scenarioErrors(err)}
+	sc, _, wrong, _ := s.examine(in.Scenario)
+	if len(wrong) > 0 {
+		return &Problem{Status: http.StatusBadRequest, Field: "scenario", Text: "the scenario is not right", Errors: wrong}
 	}
 	watch := live.New()
 	ctx, halt := context.WithCancel(context.Background())
@@ -161,7 +157,7 @@ func (s *Server) startRun(w http.ResponseWriter, r *http.Request) error {
 		if err == nil { // so short that it has begun, too
 			return writeJSON(w, http.StatusCreated, runID{watch.ID()})
 		}
-		return startProblem(err)
+		return startProblem(sc, err)
 	case <-r.Context().Done():
 		// Nobody waits for it any more: it goes on and can be found in the list.
 		return r.Context().Err()
@@ -186,7 +182,7 @@ func (s *Server) conduct(ctx context.Context, sc *scenario.Scenario, watch *live
 }
 
 // startProblem is why a run could not be started.
-func startProblem(err error) *Problem {
+func startProblem(sc *scenario.Scenario, err error) *Problem {
 	p := &Problem{Status: http.StatusInternalServerError, Text: err.Error()}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -194,7 +190,7 @@ func startProblem(err error) *Problem {
 	default:
 		if _, ok := errors.AsType[*conduct.UsageError](err); ok {
 			p.Status, p.Field = http.StatusBadRequest, "scenario"
-			p.Errors = []ScenarioError{{Text: err.Error()}}
+			p.Errors = scenarioErrors(sc, err)
 		} else if _, ok := errors.AsType[*conduct.PreflightError](err); ok {
 			p.Status, p.Field = http.StatusBadGateway, "target"
 			p.Text = fmt.Sprintf("the target does not answer as it should: %v", err)

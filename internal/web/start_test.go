@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plimsoll/internal/clock"
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
@@ -271,6 +273,22 @@ func TestNotStarted(t *testing.T) {
 				t.Errorf("%s: %s, want %q", name, b, text)
 			}
 		}
+		// Who checks it is told the same, with the place.
+		if _, _, checkedBody := call(t, s, "POST", "/api/scenarios/check", string(must(t, scenarioText{yaml}))); want == http.StatusBadRequest {
+			type errorList struct{ Errors []ScenarioError }
+			check, start := decode[errorList](t, checkedBody).Errors, decode[errorList](t, b).Errors
+			if diff := cmp.Diff(start, check); diff != "" || len(start) == 0 {
+				t.Errorf("%s: start and check differ (-start +check):\n%s", name, diff)
+			}
+			for _, e := range check {
+				if yaml != "" && (e.Line == 0 || e.Column == 0) {
+					t.Errorf("%s: an error without a place: %+v", name, e)
+				}
+				if strings.Contains(e.Text, "export it") || strings.Contains(e.Text, "is not set") {
+					t.Errorf("%s: a variable that is set and not allowed is told as one that is not set: %s", name, e.Text)
+				}
+			}
+		}
 		if strings.Contains(string(b), "SECRET123") || strings.Contains(string(b), "root:") {
 			t.Errorf("%s: the answer has what it must not: %s", name, b)
 		}
@@ -286,7 +304,11 @@ func TestNotStarted(t *testing.T) {
 	f("tokenizer", fmt.Sprintf(target, "tokenizer: ../../etc/passwd"), http.StatusBadRequest, "--files")
 	f("hardware file", fmt.Sprintf(target, "hardware: /etc/passwd.yaml"), http.StatusBadRequest, "catalogue")
 	f("variable", fmt.Sprintf(target, "model: '${HOME}'"), http.StatusBadRequest, "HOME")
-	f("key", fmt.Sprintf(target, "api-key-env: SSH_AUTH_SOCK"), http.StatusBadRequest, "SSH_AUTH_SOCK")
+	f("key", fmt.Sprintf(target, "api-key-env: SSH_AUTH_SOCK"), http.StatusBadRequest, "SSH_AUTH_SOCK", "--allow-env")
+	f("variable in two places", fmt.Sprintf(target, "model: 'x${HOME}', usage: none"), http.StatusBadRequest, "--allow-env")
+	f("key of telemetry", "target: {url: 'http://127.0.0.1:1'}\nload: {users: 1}\ndata:\n  telemetry: [{url: 'http://127.0.0.1:1/metrics', api-key-env: HOME}]\n", http.StatusBadRequest, "HOME", `"line":4`)
+	f("certificate of telemetry", "target: {url: 'http://127.0.0.1:1'}\nload: {users: 1}\ndata:\n  telemetry: [{url: 'http://127.0.0.1:1/metrics', ca: /etc/passwd}]\n", http.StatusBadRequest, "--files", `"line":4`)
+	f("an unfinished key", "target: {url: 'http://127.0.0.1:1'}\nload: {users: 1}\ndat\n", http.StatusBadRequest, "dat:")
 	if rows := get[runList](t, s, "/api/runs").Runs; len(rows) != 0 {
 		t.Errorf("runs that never began are listed: %v", rows)
 	}
@@ -300,6 +322,32 @@ func TestNotStarted(t *testing.T) {
 	if status, _, b := call(t, readonly, "POST", "/api/scenarios/check", `{"scenario": "x: 1"}`); status != http.StatusOK {
 		t.Errorf("check of a panel that only shows: %d %s", status, b)
 	}
+}
+
+// TestKeptInThisFolder: a scenario that says where its run is kept is told that it is not,
+// and the plan does not say that the folder comes from the scenario.
+func TestKeptInThisFolder(t *testing.T) {
+	s := newServer(t, nil)
+	f := func(data string, notes int, origin string) {
+		t.Helper()
+		_, _, b := call(t, s, "POST", "/api/scenarios/check", string(must(t, scenarioText{"target: {url: 'http://127.0.0.1:1'}\nload: {users: 1, duration: 1s}\n" + data})))
+		got := decode[checked](t, b)
+		if len(got.Errors) > 0 || got.Plan == nil || len(got.Notes) != notes {
+			t.Fatalf("%q: %s", data, b)
+		}
+		for _, n := range got.Notes {
+			if n.Line != 3 || n.Field != "data.out" || !strings.Contains(n.Text, "/tmp/elsewhere") {
+				t.Errorf("note %+v", n)
+			}
+		}
+		for _, x := range got.Plan.Fields {
+			if x.Path == "data.out" && (x.Origin != origin || !strings.Contains(x.Value, s.cfg.Root)) {
+				t.Errorf("%q: data.out is %q of %q, want %q of %q", data, x.Value, x.Origin, s.cfg.Root, origin)
+			}
+		}
+	}
+	f("", 0, "the folder of this panel")
+	f("data: {out: /tmp/elsewhere}\n", 1, "the folder of this panel, whatever scenario.yaml:3:13 says")
 }
 
 // TestPastIsForgotten: the snapshots of a run that has ended are there for who comes back

@@ -313,7 +313,7 @@ export const api = {
   scenario: (name: string, s?: AbortSignal) => ask<{ name: string; scenario: string }>(`/api/scenarios/${enc(name)}`, { signal: s }),
   saveScenario: (name: string, scenario: string) => ask<void>(`/api/scenarios/${enc(name)}`, { method: 'PUT', body: { scenario } }),
   deleteScenario: (name: string) => ask<void>(`/api/scenarios/${enc(name)}`, { method: 'DELETE' }),
-  check: (scenario: string, s?: AbortSignal) => ask<{ errors: ScenarioError[]; plan: Plan | null }>('/api/scenarios/check', { method: 'POST', body: { scenario }, signal: s }),
+  check: (scenario: string, s?: AbortSignal) => ask<{ errors: ScenarioError[]; plan: Plan | null; /** What it says in vain. */ notes?: ScenarioError[] }>('/api/scenarios/check', { method: 'POST', body: { scenario }, signal: s }),
   compare: (ids: string[], s?: AbortSignal) => ask<Comparison>(`/api/compare?runs=${ids.map(enc).join(',')}`, { signal: s }),
   workloads: (q: { model?: string; gpu?: string } = {}, s?: AbortSignal) => ask<{ workloads: WorkloadRow[] }>(address('/api/workloads', q), { signal: s }).then((r) => r.workloads),
   workload: (family: string, name: string, model?: string, s?: AbortSignal) => ask<WorkloadDoc>(address(`/api/workloads/${enc(family)}/${enc(name)}`, { model }), { signal: s }),

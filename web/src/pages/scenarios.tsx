@@ -146,6 +146,7 @@ export default function Scenarios({ query }: PageProps) {
             <span class="small muted" role="status">{!fresh ? t('checking') : errors.length === 0 && !check.error ? t('right') : ''}</span>
           </div>
           {name !== '' && !goodName && <p class="small is-fail">{t('badName')}</p>}
+          {errors.length === 0 && fresh && check.value?.notes?.map((n, i) => <p key={i} class="remark"><span><span class="mono">{n.field}: </span>{told(n.text)}</span></p>)}
           {check.error && <Trouble error={check.error} again={check.again} />}
           {errors.length > 0 && (
             <section aria-label={t('errors')}>
@@ -214,7 +215,7 @@ function Planned({ plan }: { plan: Plan }) {
         <summary class="small muted">{t('fields')}</summary>
         <table class="table">
           <thead><tr><th scope="col">{t('field')}</th><th scope="col">{t('value')}</th><th scope="col">{t('from')}</th></tr></thead>
-          <tbody>{list(plan.fields).map(record).map((f, i) => <tr key={i}><td class="mono">{String(f.path)}</td><td class="mono">{String(f.value)}</td><td class="muted">{String(f.origin)}</td></tr>)}</tbody>
+          <tbody>{list(plan.fields).map(record).map((f, i) => <tr key={i}><td class="mono">{String(f.path)}</td><td class="mono">{String(f.value)}</td><td class="muted">{told(String(f.origin))}</td></tr>)}</tbody>
         </table>
       </details>
     </section>

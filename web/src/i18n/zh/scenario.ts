@@ -232,6 +232,8 @@ export const scenario: Record<string, string> = {
   'merge keys (<<) are not supported: write the fields out': '不支持合并键（<<）：请写出各字段',
   'it is UTF-16: save it as UTF-8': '它是 UTF-16：请另存为 UTF-8',
   'not YAML': '不是 YAML',
+  'not YAML: a field needs a colon behind its name': '不是 YAML：字段名之后须有冒号',
+  'not YAML: a field needs a colon behind its name, as {}:': '不是 YAML：字段名之后须有冒号，例如 {1}:',
   'tags (!) are not supported: remove it': '不支持标签（!）：请删除',
   'the YAML parser gave up on this text ({})': 'YAML 解析器无法处理此文本（{1}）',
   'the document has more than {} keys, values and marks': '文档的键、值和标记超过 {1} 个',

@@ -5,6 +5,7 @@ export const words: Record<string, string> = {
   'warm-up': '预热', steady: '稳态', drain: '排空',
   '{} requests/s': '{1} 请求/秒', '{} users and {} requests/s, {}': '{1} 个用户与 {2} 请求/秒，{3}',
   '{} sessions/s': '{1} 会话/秒', '{} sessions/s {}': '{1} 会话/秒 {2}', '{} sessions/s {}, at most {} in flight': '{1} 会话/秒 {2}，最多 {3} 个同时进行', '{} users and {} sessions/s, {}': '{1} 个用户与 {2} 会话/秒，{3}',
+  default: '默认值', drawn: '随机抽取', 'the probe {}': '探测 {1}', 'the ladder of {}': '{1} 的阶梯', interrupted: '已中断', cancelled: '已取消', incomplete: '不完整', ok: '成功', error: '失败',
   achieved: '实际速率', completed: '完成速率', goodput: '有效吞吐', attainment: '达标比例', offered: '要求速率', errors: '失败数', error_share: '失败比例', metric: '指标', statistic: '统计量', ':': '：',
   'find model {}: no such name in the catalogue; nearest: {}': '查找模型 {1}：目录中没有；相近的有：{2}',
   '{} in {} on {}, {} KV tokens, context {}': '{1}，{2}，运行于 {3}，KV {4} token，上下文 {5}',
