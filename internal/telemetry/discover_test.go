@@ -189,9 +189,9 @@ func TestNear(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for host, want := range map[string]bool{"localhost": true, "LocalHost.": true, "elsewhere.test": false} {
-		if got := (&DiscoverConfig{}).near(over, host); got != want {
-			t.Errorf("%s without time to ask for its address: %v", host, got)
+	for _, host := range []string{"localhost", "LocalHost."} {
+		if !(&DiscoverConfig{}).near(over, host) {
+			t.Errorf("%s is not near without time to ask for its address", host)
 		}
 	}
 	if (&DiscoverConfig{Proxy: "http://p"}).near(t.Context(), "127.0.0.1") {
