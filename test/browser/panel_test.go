@@ -68,10 +68,12 @@ func summary(t *testing.T, runs, id string) *stats.Summary {
 	return s
 }
 
-// shown is a figure of the headline as it stands on the screen.
-func (b *tab) shown(key string) string {
+// says waits until the first element of a selector says what it has to: parts of a page
+// come one after the other.
+func (b *tab) says(what, selector, want string) {
 	b.t.Helper()
-	return strings.TrimSpace(strings.ReplaceAll(b.text(`[data-figure="`+key+`"] dd`), "\u2009", " "))
+	const text = `(document.querySelector($1)?.innerText ?? '').replace(/[\u2009\n]/g, ' ').trim()`
+	b.wait(fmt.Sprintf("%s: %q", what, want), text+" === $2", selector, want)
 }
 
 // digits writes a value as the panel does: three significant digits.
@@ -123,9 +125,7 @@ func TestFinished(t *testing.T) {
 		"failures": fmt.Sprint(s.Requests.Error + s.Requests.Incomplete), "goodput": figure(s.SLO.GoodputRPS, "/s", "k/s"),
 		"inflight": figure(s.Load.RequestsInFlight.Mean, ""),
 	} {
-		if got := b.shown(key); got != want {
-			t.Errorf("%s on the screen is %q, in summary.json %q", key, got, want)
-		}
+		b.says(key+" as in summary.json", `[data-figure="`+key+`"] dd`, want)
 	}
 	// The lanes' values of the whole window are those of the summary, not sums of cells that
 	// lie across its ends.
@@ -133,17 +133,12 @@ func TestFinished(t *testing.T) {
 		"output": figure(s.Tokens.OutputPerS, "/s", "k/s"), "good": figure(s.Load.CompletedRPS, "/s"), "inflight": figure(s.Load.RequestsInFlight.Mean, ""),
 		"arrivals": figure(s.Load.AchievedRPS, "/s"),
 	} {
-		got := strings.TrimSpace(strings.ReplaceAll(b.text(`.lane[data-lane="`+lane+`"] .lane-value`), "\u2009", " "))
-		if strings.ReplaceAll(got, "\n", " ") != want {
-			t.Errorf("lane %s says %q, summary.json %q", lane, got, want)
-		}
+		b.says("lane "+lane+" as in summary.json", `.lane[data-lane="`+lane+`"] .lane-value`, want)
 	}
 	if got := eval[string](b, "document.querySelector('.run-what').title"); !strings.Contains(got, "llama") || !strings.Contains(got, "127.0.0.1") {
 		t.Errorf("the head says of what is measured: %q", got)
 	}
-	if got := b.text(".verdict"); got != string(s.Run.Verdict) {
-		t.Errorf("verdict on the screen is %q, in summary.json %q", got, s.Run.Verdict)
-	}
+	b.says("the verdict as in summary.json", ".verdict", string(s.Run.Verdict))
 	lanes := eval[[]string](b, "[...document.querySelectorAll('.lane')].map(e => e.getAttribute('aria-label'))")
 	if len(lanes) < 8 {
 		t.Errorf("lanes %q", lanes)
