@@ -51,6 +51,7 @@ func TestLanguagesAndSizes(t *testing.T) {
 			b.shot(where)
 			b.fits(where, l.width)
 			b.accessible(where)
+			b.reachable(where)
 			if l.lang == "zh" {
 				if lang := eval[string](b, "document.documentElement.lang"); !strings.HasPrefix(lang, "zh") {
 					t.Errorf("%s: the page says that it is in %q", where, lang)
@@ -71,6 +72,17 @@ func (b *tab) fits(where string, width int64) {
 		[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > $1 + 1).slice(0, 5).map(e => e.tagName + '.' + e.className + ' ' + e.innerText?.slice(0, 40))`, width)
 	for _, o := range over {
 		b.t.Errorf("%s: hangs over the side: %s", where, o)
+	}
+}
+
+// reachable fails when what a run can be asked for has no place on the page.
+func (b *tab) reachable(where string) {
+	b.t.Helper()
+	for _, gone := range eval[[]string](b, `[...document.querySelectorAll('.rn-table button, .run-actions > *')].filter(e => {
+		const r = e.getBoundingClientRect()
+		return r.width === 0 || r.left < 0 || r.right > document.documentElement.clientWidth + 1
+	}).map(e => e.innerText || e.outerHTML.slice(0, 80))`) {
+		b.t.Errorf("%s: out of reach: %s", where, gone)
 	}
 }
 

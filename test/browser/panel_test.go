@@ -177,6 +177,17 @@ func TestLanes(t *testing.T) {
 	b.run(chromedp.Navigate(base + "/runs/" + id))
 	b.has(".lane[data-lane=users] canvas")
 	b.wait("a lane as high when the page was loaded again", height+" === $1", before+70)
+	// The table has every second of what is shown in a row, and follows the view.
+	eval[bool](b, "(document.querySelector('.lane[data-lane=ttft] [data-table]').click(), true)")
+	const rows = "[...document.querySelectorAll('.lane[data-lane=ttft] .lane-table tbody th')].map(e => e.innerText)"
+	b.wait("rows of the table", rows+".length > 1")
+	all := eval[[]string](b, rows)
+	if s := summary(t, runs, id); s.Run.DurationS == nil || float64(len(all)) < *s.Run.DurationS-1 || all[0] != "0:00" || all[7] != "0:07" {
+		t.Errorf("rows of the table of a run of %v: %q", s.Run, all)
+	}
+	eval[bool](b, "(document.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true})), true)")
+	b.wait("fewer rows of a part", rows+".length > 1 && "+rows+".length < $1", len(all))
+	eval[bool](b, "(document.dispatchEvent(new KeyboardEvent('keydown', {key: '0', bubbles: true})), document.querySelector('.lane[data-lane=ttft] [data-table]').click(), true)")
 	// A line of the legend goes and comes; a map stands in the address, the usual does not.
 	toggle := "document.querySelector('.lane[data-lane=ttft] .legend button')"
 	eval[bool](b, "("+toggle+".click(), true)")
@@ -235,6 +246,10 @@ func TestFailed(t *testing.T) {
 	b.wait("why there are no latencies", "/none of \\d+ requests succeeded[^]*Time to first token/.test(document.querySelector('.stage')?.innerText)")
 	if n := eval[int](b, "document.querySelectorAll('.lane[data-lane=ttft], .lane[data-lane=itl]').length"); n > 0 {
 		t.Errorf("%d lanes of latencies without any latency", n)
+	}
+	b.wait("why there are no dots", "/None of these \\d+ requests has ttft/.test(document.querySelector('.rq')?.innerText)")
+	if eval[bool](b, "!!document.querySelector('.rq-plot')") {
+		t.Error("axes of a figure that no request has")
 	}
 	b.shot("failed")
 	b.run(chromedp.Navigate(base + "/"))

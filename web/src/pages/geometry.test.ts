@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { byChange, said, type DifferenceRow } from './difference'
 import { anchor, outline, place } from './radar'
 import { extent, linear, logarithmic, niceStep, ticks } from './scale'
-import { axes, type Box, boxOf, hit, neighbour, strength, type Dots } from './scatter'
+import { axes, bare, type Box, boxOf, hit, neighbour, strength, type Dots } from './scatter'
 import { tokenTicks, waterfall, type Timed } from './waterfall'
 
 describe('scale', () => {
@@ -53,6 +53,12 @@ describe('scatter', () => {
   })
   it('takes in values of 0 with a box to the lower edge', () => {
     expect(inside(dots, boxOf(a, frame, 0, 0, 900, 900)!)).toEqual([0, 1, 2, 3])
+  })
+  it('has nothing to draw without dots and tiles', () => {
+    expect(bare(dots)).toBe(false)
+    expect(bare({ ...dots, tiles: null })).toBe(false)
+    expect(bare({ ...dots, points: { n: [], x: [], y: [], c: [] } })).toBe(false)
+    expect(bare({ ...dots, points: { n: [], x: [], y: [], c: [] }, tiles: null })).toBe(true)
   })
   it('walks in time', () => {
     const order = []

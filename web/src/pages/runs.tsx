@@ -76,7 +76,7 @@ export default function Runs({ query }: PageProps) {
                   <tr>
                     <th scope="col"><span class="visually-hidden">{t('compare', { n: '' })}</span></th><th scope="col">{t('run')}</th><th scope="col">{t('verdict')}</th>
                     <th scope="col" class="num rn-c2">{t('requests')}</th><th scope="col" class="num rn-c1">{t('failures')}</th><th scope="col" class="num">ttft p95</th><th scope="col" class="num rn-c2">tpot p95</th>
-                    <th scope="col" class="num rn-c1">{t('output')}</th><th scope="col" class="num rn-c3">{t('goodput')}</th><th scope="col" class="rn-c2">{t('slo')}</th><th scope="col" class="rn-c3">{t('started')}</th><th scope="col" class="rn-c1"><span class="visually-hidden">{t('edit')}</span></th>
+                    <th scope="col" class="num rn-c1">{t('output')}</th><th scope="col" class="num rn-c3">{t('goodput')}</th><th scope="col" class="rn-c2">{t('slo')}</th><th scope="col" class="rn-c3">{t('started')}</th><th scope="col"><span class="visually-hidden">{t('edit')}</span></th>
                   </tr>
                 </thead>
                 <tbody>
@@ -104,7 +104,7 @@ export default function Runs({ query }: PageProps) {
                         <td class="num rn-c3"><Num f={figure(r.goodput_rps, 'requests', true)} /></td>
                         <td class={'rn-c2 rn-word' + (r.slo_met === false ? ' is-fail' : '')}>{r.slo_met === null ? '–' : t(r.slo_met ? 'met' : 'missed')}</td>
                         <td class="rn-c3"><Time at={r.started} />{r.duration_s !== null && <div class="rn-note">{elapsed(r.duration_s * 1000)}</div>}</td>
-                        <td class="rn-c1 right">
+                        <td class="right">
                           {readonly ? null : r.live
                             ? <button type="button" class="button small" disabled={stopping.has(r.id)} onClick={() => stop(r.id)}>{t(stopping.has(r.id) ? 'stopping' : 'stop')}</button>
                             : <button type="button" class="button small" aria-expanded={editing === r.id} onClick={() => setEditing(editing === r.id ? null : r.id)}>{t('edit')}</button>}

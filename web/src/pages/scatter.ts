@@ -12,6 +12,9 @@ export interface Dots {
   y_log: boolean
 }
 
+/** Whether nothing is there to draw: then there are no axes either, which would have to be made up. */
+export const bare = (d: Dots): boolean => d.points.n.length === 0 && !d.tiles?.count.length
+
 /** The plot inside its canvas, in CSS pixels. */
 export interface Frame { left: number; top: number; right: number; bottom: number }
 

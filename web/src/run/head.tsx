@@ -176,8 +176,8 @@ export function Head({ board, marksOpen, toggleMarks, openLanes }: { board: Boar
           <button type="button" class="button small" onClick={openLanes}>{t('lanes')}</button>
           {!board.source.offline && lastStep > 1 && !live && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/steps`}>{t('steps')}</a>}
           {!board.source.offline && doc.probe && <a class="button small" href={`/runs/${encodeURIComponent(run.id)}/probe`}>{t('probe')}</a>}
-          {!board.source.offline && !live && <a class="button small wide-only" href={`/compare?runs=${encodeURIComponent(run.id)}`}>{t('compareWith')}</a>}
-          {!board.source.offline && !live && <a class="button small wide-only" href={`/scenarios?run=${encodeURIComponent(run.id)}`}>{t('runAgain')}</a>}
+          {!board.source.offline && !live && <a class="button small" href={`/compare?runs=${encodeURIComponent(run.id)}`}>{t('compareWith')}</a>}
+          {!board.source.offline && !live && <a class="button small" href={`/scenarios?run=${encodeURIComponent(run.id)}`}>{t('runAgain')}</a>}
           {!board.source.offline && !live && <a class="button small" href={api.reportURL(run.id)} target="_blank" rel="noopener">{t('report')}</a>}
           {live && !stopping && (sure
             ? <button type="button" class="button small" onBlur={() => setSure(false)} onClick={() => { setSure(false); api.stop(run.id).catch((err: Error) => { board.error = err; board.changed('shape') }) }}>{t('stopSure')}</button>

@@ -11,7 +11,8 @@ import { type Axis, bandKey, type Frame, indices, lastKnown, summary } from './f
 import { Heat } from './heat'
 import { addends, deviceName, type Lane, shortNames } from './lanes'
 import { gutter, partName, Plot, rightPad, type Toggles } from './plot'
-import { length, tickText } from './view'
+import { type Cell, type Column, rowsOf } from './table'
+import { tickText } from './view'
 import { t } from './words'
 
 export const laneName = (l: Lane) => {
@@ -273,7 +274,7 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
         {lane.kind === 'bands' && <button type="button" class="plain" aria-pressed={heat} onClick={() => board.toggleHeat(lane.key)}>{t('heat')}</button>}
         <button type="button" class="plain" aria-pressed={table} data-table onClick={() => setTable(!table)}>{t('table')}</button>
       </div>
-      {table && <LaneTable board={board} lane={lane} />}
+      {table && <LaneTable board={board} lane={lane} workloads={workloads} />}
       <div class="lane-grip no-print" role="separator" aria-orientation="horizontal" aria-label={t('resize', { lane: laneName(lane) })} aria-valuenow={height} aria-valuemin={48} aria-valuemax={600} tabIndex={0} onPointerDown={drag} onKeyDown={gripKey} onDblClick={() => board.setHeight(lane.key, null)} />
     </div>
   )
@@ -343,25 +344,52 @@ function EnvelopeLegend({ board, lane }: { board: Board; lane: Lane }) {
   )
 }
 
+/** The columns of a lane's table: what its plot draws, of the workloads too that were added to it. */
+function columnsOf(board: Board, lane: Lane, workloads: readonly string[]): { axis: Axis | null; columns: Column[] } {
+  const f = board.frame()
+  if (!f) return { axis: null, columns: [] }
+  if (lane.kind === 'bands') {
+    const all = (['p50', 'p95', 'p99'] as const).map((k): Column => ({ name: k, value: f.bands.get(bandKey(lane.figure as string, ''))?.[k] ?? [], mean: false }))
+    const more = workloads.flatMap((w) => (['p50', 'p95'] as const).map((k): Column => ({ name: `${w} ${k}`, value: f.bands.get(bandKey(lane.figure as string, w))?.[k] ?? [], mean: false })))
+    return { axis: f.bandAxis, columns: all.concat(more) }
+  }
+  if (lane.kind === 'envelope') {
+    const e = f.envelopes.get(envelopeKey(lane))
+    return { axis: e?.axis ?? null, columns: (['max', 'median', 'min'] as const).map((k) => ({ name: t(k), value: e?.grid[k] ?? [], mean: false })) }
+  }
+  const parts = lane.parts.map((p): Column => { const s = f.series.get(p.id); return { name: partName(p), value: s?.mean ?? [], low: s?.min, high: s?.max, mean: true } })
+  return { axis: f.grid, columns: lane.kind === 'stack' ? [{ name: t('all'), value: total(lane, f), mean: true }, ...parts] : parts }
+}
+
+/** A cell in words: one value, or its extremes where they are not the same, behind its mean where it has one. */
+function cellText(c: Cell, say: (v: number) => string): string {
+  if (c === null) return '–'
+  const [low, high] = [say(c.low), say(c.high)]
+  return low === high ? low : c.mean === null ? `${low} – ${high}` : `${say(c.mean)} (${low} – ${high})`
+}
+
 /** The same figures as a table: for those who do not see the plot, and for exact reading. */
-function LaneTable({ board, lane }: { board: Board; lane: Lane }) {
+function LaneTable({ board, lane, workloads }: { board: Board; lane: Lane; workloads: readonly string[] }) {
   const [, again] = useState(0)
-  useEffect(() => board.onHead(() => again((n) => n + 1)), [board])
+  // While a hand moves the view the rows wait.
+  useEffect(() => {
+    let timer = 0
+    const later = (what: ReadonlySet<Change>) => { if (what.has('view') || what.has('data') || what.has('shape')) timer ||= window.setTimeout(() => { timer = 0; again((n) => n + 1) }, 200) }
+    const off = board.addPainter({ visible: true, paint: later })
+    return () => { clearTimeout(timer); off() }
+  }, [board])
   const w = board.window
-  const rows = 20
-  const step = length(w) / rows
-  const times = Array.from({ length: rows }, (_, i) => w.from + (i + 0.5) * step)
-  const names = lane.kind === 'bands' ? ['p50', 'p95', 'p99'] : lane.kind === 'envelope' ? ['max', 'median', 'min'] : lane.parts.map(partName)
+  const { axis, columns } = columnsOf(board, lane, workloads)
+  const { rows, span } = axis ? rowsOf(axis, columns, w.from, w.to) : { rows: [], span: 0 }
+  const grain = [1000, 100, 10].find((g) => span % g === 0 && (axis?.from ?? 0) % g === 0) ?? 1
+  const say = (v: number) => plain(lane.kind === 'bands' ? duration(v) : figure(v, lane.unit, lane.rate))
   return (
-    <div class="lane-table scroll-x">
+    <div class="lane-table scroll-x" tabIndex={0} role="region" aria-label={`${laneName(lane)}: ${t('table')}`}>
       <table class="table">
         <caption class="visually-hidden">{summaryText(board, lane)}</caption>
-        <thead><tr><th scope="col">{t('time')}</th>{names.map((n) => <th key={n} scope="col" class="num">{n}</th>)}</tr></thead>
+        <thead><tr><th scope="col">{t('timeRows', { span: plain(duration(span)) })}</th>{columns.map((c) => <th key={c.name} scope="col" class="num">{c.name}</th>)}</tr></thead>
         <tbody>
-          {times.map((at) => {
-            const r = readings(board, lane, at)
-            return <tr key={at}><th scope="row" class="num">{tickText(Math.round(at / 100) * 100, 100)}</th>{names.map((n) => <td key={n} class="num">{r.parts.get(n)?.text || '–'}<span class="unit">{r.parts.get(n)?.unit}</span></td>)}</tr>
-          })}
+          {rows.map((r) => <tr key={r.from}><th scope="row" class="num">{tickText(r.from, grain)}</th>{r.cells.map((c, i) => <td key={i} class="num">{cellText(c, say)}</td>)}</tr>)}
         </tbody>
       </table>
     </div>
