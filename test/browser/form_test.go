@@ -231,6 +231,9 @@ func TestPrintedWhole(t *testing.T) {
 		b.has(".lane canvas")
 		b.has(".rq-rows .rq-row")
 		b.has(".rq-plot canvas")
+		b.has(".shade")
+		b.has(".phase.drain")
+		b.has(".axis .tick")
 		b.painted()
 		eval[bool](b, `(window.__paper = null, matchMedia('print').addEventListener('change', e => {
 			if (!e.matches) return
