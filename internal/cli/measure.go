@@ -151,7 +151,7 @@ func (a *app) conduct(s *scenario.Scenario, show showing, w *live.Watch) (*condu
 	cfg := &conduct.Config{
 		Scenario: s, Root: a.env.path(s.Data.Out), Version: buildInfo().Version,
 		LookupEnv: a.env.lookup, ReadFile: a.env.readFile, Dir: a.env.path("."),
-		Stop: a.ctx.Done(), Progress: p.show, Watch: w, Limits: a.env.limits,
+		Stop: a.ctx.Done(), Progress: p.show, Note: p.note, Watch: w, Limits: a.env.limits,
 	}
 	if steering := probe.NewSteering(s); steering != nil {
 		cfg.Steer = func() conduct.Steering { return steering }

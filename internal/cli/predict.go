@@ -200,7 +200,7 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	p := newProgress(a.env, c.Quiet)
 	p.prepare("preparing the prediction: what users send is read")
-	cfg.Progress = p.show
+	cfg.Progress, cfg.Note = p.show, p.note
 	var last *probe.Steering
 	if probe.Of(s) != "" {
 		cfg.Steer = func() conduct.Steering {

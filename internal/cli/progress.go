@@ -75,6 +75,16 @@ func (p *progress) prepared() {
 	}
 }
 
+// note says what is known of the load before it begins.
+func (p *progress) note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	for _, line := range report.Wrap("note: "+report.Printable(text), report.Width-1) {
+		_, _ = io.WriteString(p.w, line+"\n")
+	}
+}
+
 // show is called about once a second.
 func (p *progress) show(c conduct.Progress) {
 	p.mu.Lock()

@@ -45,6 +45,8 @@ type PredictConfig struct {
 	// request that was sent, in order of its end.
 	Explain bool
 	Each    func(r *record.Request, s *twin.Stages, replica int)
+	// Note is that of Config.
+	Note func(text string)
 	// Progress, when not nil, is called about once a second of this machine's time
 	// while the prediction lasts and what the panel draws of it is made.
 	Progress func(Progress)
@@ -95,11 +97,17 @@ func Predict(ctx context.Context, cfg *PredictConfig) (*PredictResult, error) {
 			return nil, &UsageError{Err: err}
 		}
 	}
+	plan := users.steps(s)
+	notes, err := users.room(s, len(plan), cluster.Context, fmt.Sprintf("the context of %s is %d tokens here", cluster.Model.Name, cluster.Context))
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	tellNotes(cfg.Note, notes)
 	s.Target.Model = cluster.Model.Name
 	if s.Name == "" {
 		s.Name = "predict"
 	}
-	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: users.steps(s), users: users}
+	p := &predictor{cfg: cfg, scenario: s, cluster: cluster, plan: plan, users: users}
 	p.twin = twin.PredictConfig{
 		Cluster: cluster, Router: cfg.Router, Seed: s.Seed, Population: users.Population, MaxInFlight: s.Load.MaxInFlight,
 		MaxErrorShare: s.Guards.MaxErrorShare, MaxTotalTokens: s.Guards.MaxTotalTokens,

@@ -54,6 +54,9 @@ type Config struct {
 	// is asked to stop, when the load is over, and then while what the panel draws
 	// is made; never by two goroutines at once.
 	Progress func(Progress)
+	// Note, when not nil, is told before the load what of it will be refused, a sentence
+	// at a time.
+	Note func(text string)
 	// Watch, when not nil, is told of the run as it goes on; it may ask it to stop. It
 	// is a new one, and ended with the run, once that has begun.
 	Watch *live.Watch
@@ -168,9 +171,11 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := users.fits(s, target); err != nil {
+	notes, err := users.fits(s, len(plan), target)
+	if err != nil {
 		return nil, &UsageError{Err: err}
 	}
+	tellNotes(cfg.Note, notes)
 	plan = users.steps(s) // without what does not fit
 	lengths := &calibration{info: run.Lengths{By: run.LengthsTokenizer}}
 	switch {
@@ -240,6 +245,16 @@ func Run(ctx context.Context, cfg *Config) (*Result, error) {
 		}
 	}
 	return k.run(ctx, users, access, urls, string(text))
+}
+
+// tellNotes tells of each of some notes whoever wants to hear.
+func tellNotes(tell func(string), notes []string) {
+	if tell == nil {
+		return
+	}
+	for _, n := range notes {
+		tell(n)
+	}
 }
 
 // planned are the steps as they are expected to come, without drains, from time

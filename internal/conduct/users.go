@@ -217,16 +217,18 @@ func scenarioError(err error) error {
 	return &UsageError{Err: err}
 }
 
-// fits refuses a trace with a request that is longer than the context that the server
-// states of the model, or leaves it out, as far as both are known.
-func (c *crowd) fits(s *scenario.Scenario, f *Facts) error {
-	if c.replay == nil {
-		return nil
-	}
+// fits holds what users send against the context that the server states of the model, as
+// far as that is known: it refuses a trace with a request that is longer, or leaves it
+// out, and a workload of which nothing fits, and returns notes of what may be too long.
+func (c *crowd) fits(s *scenario.Scenario, steps int, f *Facts) ([]string, error) {
 	for _, m := range f.Models {
-		if m.ID == s.Target.Model && m.MaxContext != nil {
-			return c.replay.fit(s, int(*m.MaxContext), false)
+		if m.ID != s.Target.Model || m.MaxContext == nil || *m.MaxContext <= 0 {
+			continue
 		}
+		if c.replay != nil {
+			return nil, c.replay.fit(s, int(*m.MaxContext), false)
+		}
+		return c.room(s, steps, int(*m.MaxContext), fmt.Sprintf("the context of %s is %d tokens, as its server says", m.ID, *m.MaxContext))
 	}
-	return nil
+	return nil, nil
 }

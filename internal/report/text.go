@@ -203,7 +203,8 @@ func (t *text) verdict(r *Run) {
 		lines = append(lines, "stopped early: "+r.Stopped)
 	}
 	for _, reason := range s.Run.Reasons {
-		if reason.Effect != stats.MakesNote {
+		// Of a prediction what is refused is known before, and part of what it says.
+		if reason.Effect != stats.MakesNote || reason.Said.Code == "failures.refused" {
 			lines = append(lines, reasonLine(reason))
 		}
 	}

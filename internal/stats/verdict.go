@@ -10,6 +10,7 @@ import (
 // What the checks say that did not pass, by the name of the check.
 var (
 	saysFailures       = phrase.New("failures", "{failed} of {requests} requests failed; they are in no latency")
+	saysRefused        = phrase.New("failures.refused", "{failed} of {requests} requests were refused, as a server does with what is longer than its context; they are in no latency")
 	saysEmptyWindow    = phrase.New("empty_window", "the steady window of {empty} of {steps} steps has no requests")
 	saysShortWindow    = phrase.New("short_window", "the run ended early: the steady window of {short} of {steps} steps is shorter than asked, and all figures are of the {measured} that were measured")
 	saysShortOf        = phrase.New("short_window.of", "the run ended early: the steady window of {short} of {steps} steps is shorter than asked, and all figures are of the {measured} that were measured, of {asked} that were asked for")
@@ -96,8 +97,12 @@ func (c *Collector) verdict(s *Summary, f *figures) {
 	// above says whether a figure that is known is over its limit.
 	above := func(v *float64, limit float64) bool { return v != nil && *v > limit }
 
+	failed := saysFailures
+	if c.in.Virtual {
+		failed = saysRefused // nothing fails otherwise in virtual time
+	}
 	check("failures", count(g.req.Error), known(0), g.req.Error == 0, MakesNote,
-		saysFailures, phrase.Count(g.req.Error), phrase.Count(g.req.Scheduled))
+		failed, phrase.Count(g.req.Error), phrase.Count(g.req.Scheduled))
 
 	empty, short, asked := 0, 0, int64(0)
 	for i, st := range c.in.Steps {

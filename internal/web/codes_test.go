@@ -31,7 +31,7 @@ var rooms = []struct {
 	name  string
 	files []string
 }{
-	{"conduct", []string{"floor.go", "lengths.go", "plan.go", "predict.go", "preflight.go", "replay.go", "run.go", "target.go", "telemetry.go", "tokenizer.go", "users.go"}},
+	{"conduct", []string{"floor.go", "lengths.go", "plan.go", "predict.go", "preflight.go", "replay.go", "room.go", "run.go", "target.go", "telemetry.go", "tokenizer.go", "users.go"}},
 	{"detail", []string{"filter.go", "one.go", "requests.go", "scatter.go"}},
 	{"live", []string{"marks.go"}},
 	{"probe", nil},

@@ -194,11 +194,12 @@ func measure(f *File, facts *Facts) *Shape {
 		machine = pop.Reuse(machine, 0, n)
 		m.context = 0
 		before := s.Requests
-		a := machine.Start(0)
 		m.end = 0
-		for a.Kind != End {
-			a = m.carryOut(machine, a)
-		}
+		Walk(machine, func(a *Action) (Outcome, bool) {
+			o := m.request(a)
+			m.end = max(m.end, o.Ended)
+			return o, true
+		})
 		s.Sessions++
 		m.seconds += float64(m.end) / 1e9
 		m.requests = append(m.requests, float64(s.Requests-before))
@@ -252,34 +253,10 @@ type meter struct {
 	flops, moved, wire      float64
 }
 
-// carryOut is the driver of a server that answers at the speed of the limits.
-func (m *meter) carryOut(machine Machine, a Action) Action {
-	switch a.Kind {
-	case Send:
-		o := m.request(&a)
-		m.end = max(m.end, o.Ended)
-		return machine.Done(o.Ended, o)
-	case Fork:
-		var all Outcome
-		for _, b := range slices.Clone(a.Branches) {
-			for next := b.Start(a.At); next.Kind != End; {
-				o := m.request(&next)
-				all.Ended = max(all.Ended, o.Ended)
-				next = b.Done(o.Ended, o)
-			}
-		}
-		return machine.Done(all.Ended, all)
-	case Wait:
-		return machine.Done(a.At, Outcome{})
-	default:
-		panic("BUG: action of an unknown kind")
-	}
-}
-
 // naturalOutput stands in for a length that is left to the server.
 const naturalOutput = 250
 
-// request takes one request into account and answers it.
+// request takes one request into account and answers it at the speed of the limits.
 func (m *meter) request(a *Action) Outcome {
 	req := a.Request
 	output := float64(req.MaxTokens)

@@ -2,6 +2,7 @@
 
 export const codes: Record<string, string> = {
   failures: '{requests} 个请求中有 {failed} 个失败；失败的请求不计入任何延迟指标',
+  'failures.refused': '{requests} 个请求中有 {failed} 个被拒绝（服务器会拒绝超过其上下文长度的请求）；这些请求不计入任何延迟指标',
   empty_window: '{steps} 个步骤中有 {empty} 个步骤的稳态窗口没有请求',
   short_window: '运行提前结束：{steps} 个步骤中有 {short} 个步骤的稳态窗口短于要求，所有指标只涵盖已测量的 {measured}',
   'short_window.of': '运行提前结束：{steps} 个步骤中有 {short} 个步骤的稳态窗口短于要求，所有指标只涵盖已测量的 {measured}（要求 {asked}）',
