@@ -40,8 +40,8 @@ const typing = (t: EventTarget | null) =>
   t instanceof HTMLElement && (t.isContentEditable || t.tagName === 'TEXTAREA' || t.tagName === 'SELECT' ||
     (t instanceof HTMLInputElement && !['checkbox', 'radio', 'button', 'range'].includes(t.type)))
 
-/** Gives a press to who bound it. True when somebody did. */
-export function press(e: KeyboardEvent, now = performance.now()): boolean {
+/** Gives a press to who bound it. True when somebody did. Now is when it was pressed: a busy page hears of it late. */
+export function press(e: KeyboardEvent, now = e.timeStamp): boolean {
   if (e.ctrlKey || e.metaKey || e.isComposing) return false
   // An open dialog closes by it, which the browser does itself unless it is kept from that.
   if (e.key === 'Escape' && e.target instanceof Element && document.querySelector('dialog[open]')) return false
