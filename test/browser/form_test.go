@@ -86,6 +86,22 @@ func (b *tab) reachable(where string) {
 	}
 }
 
+// TestWorkloadsScroll shows a workload in full: no scroll bar lies within another.
+func TestWorkloadsScroll(t *testing.T) {
+	base := panel(t, t.TempDir())
+	b := open(t, base, "/workloads?w=legal/contract-review", look{size{1440, 1200}, "light", "en"})
+	b.has(".wl-yaml pre")
+	b.painted()
+	nested := eval[[]string](b, `(() => {
+		const moves = e => e.scrollHeight > e.clientHeight + 1 && (e === document.documentElement || /auto|scroll/.test(getComputedStyle(e).overflowY))
+		const up = e => e === null ? false : moves(e) || up(e.parentElement)
+		return [...document.querySelectorAll('main, main *')].filter(e => moves(e) && up(e.parentElement)).map(e => e.tagName + '.' + e.className)
+	})()`)
+	if len(nested) > 0 {
+		t.Errorf("scrolls within what scrolls: %q", nested)
+	}
+}
+
 // audit is what is wrong with a page for those who do not see it, or not well: what
 // can be worked without a name, a wrong or double reference, text of too little
 // contrast (WCAG 2.2 AA: 4.5 to 1, 3 to 1 for large text).
@@ -102,6 +118,8 @@ const audit = `(() => {
 		if (seen(e) && !e.closest('[aria-hidden=true]') && !named(e)) say(e, 'no name')
 	for (const e of document.querySelectorAll('img, svg, canvas'))
 		if (seen(e) && !e.closest('[aria-hidden=true]') && !named(e) && e.getAttribute('role') !== 'presentation' && !e.closest('[role=img], [aria-label], button, a')) say(e, 'a picture without a name')
+	for (const e of document.querySelectorAll('table'))
+		if (seen(e) && !e.caption?.textContent.trim() && !e.getAttribute('aria-label')) say(e, 'a table without a name')
 	const ids = new Set()
 	for (const e of document.querySelectorAll('[id]')) { if (ids.has(e.id)) say(e, 'id twice'); ids.add(e.id) }
 	for (const e of document.querySelectorAll('[aria-controls], [aria-labelledby], [aria-describedby], label[for]'))
@@ -152,6 +170,7 @@ func TestAuditCanFail(t *testing.T) {
 		const add = (tag, set) => { const e = document.createElement(tag); Object.assign(e, set); document.querySelector('main').append(e); return e }
 		add('button', {}).style.cssText = 'width:20px;height:20px'
 		add('canvas', {})
+		add('table', {innerText: 'x'})
 		add('p', {id: 'two', innerText: 'x'}); add('p', {id: 'two', innerText: 'x'})
 		add('p', {innerText: 'faint'}).style.cssText = 'color:#777;background:#888'
 		add('h1', {innerText: 'second'})
@@ -160,7 +179,7 @@ func TestAuditCanFail(t *testing.T) {
 		return true
 	})()`)
 	got := strings.Join(eval[[]string](b, audit), "\n")
-	for _, want := range []string{"no name: <button", "a picture without a name", "id twice", "contrast", "headings of the first rank: 2", "tabindex above 0", "for of nothing"} {
+	for _, want := range []string{"no name: <button", "a picture without a name", "a table without a name", "id twice", "contrast", "headings of the first rank: 2", "tabindex above 0", "for of nothing"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the audit does not find %q:\n%s", want, got)
 		}

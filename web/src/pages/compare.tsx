@@ -148,7 +148,7 @@ function Differences({ of }: { of: Comparison }) {
         <span class="no-print"><Switch label={t('order')} value={largest ? 'largest' : 'plainOrder'} options={[['largest', t('largest')], ['plainOrder', t('plainOrder')]]} onChange={v => setLargest(v === 'largest')} /></span>
       </div>
       <div class="scroll-x" tabIndex={0}>
-        <table class="table cp-table">
+        <table class="table cp-table" aria-label={t('differences')}>
           <thead>
             <tr>
               <th scope="col">{t('metric')}</th>

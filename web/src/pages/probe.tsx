@@ -56,7 +56,7 @@ export function ProbeFits({ probe }: { probe: ProbeDoc }) {
       )}
       <h3>{t('fits')}</h3>
       <div class="scroll-x" tabIndex={0}>
-        <table class="table">
+        <table class="table" aria-label={t('fits')}>
           <thead><tr><th scope="col">{t('fit')}</th><th scope="col" class="num">{t('value')}</th><th scope="col" class="num">{t('interval')}</th><th scope="col">{t('says')}</th></tr></thead>
           <tbody>
             {probe.fits.map(f => (

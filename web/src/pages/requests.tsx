@@ -4,7 +4,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { type Ms, type Query, type RequestRow, type RunDoc, type Source } from '../api'
 import type { PageProps } from '../app'
-import { count, duration, elapsed, type Figure, plain, share } from '../format'
+import { brief, count, duration, elapsed, type Figure, plain, share } from '../format'
 import { words } from '../i18n'
 import { told } from '../i18n/told'
 import { useKeys } from '../keys'
@@ -26,13 +26,13 @@ import { bare, type Box } from './scatter'
 const t = words(
   {
     title: 'Requests', figure: 'Figure', colour: 'Colour', workload: 'workload', status: 'status', scale: 'Scale', log: 'log', linear: 'linear', of: '{matched} of {total}', without: '{n} without this figure',
-    tiles: 'Tiles count requests; single dots are the extremes', prompt: 'prompt tokens', cached: 'cached tokens', output: 'output tokens', legend: 'Show only', reading: 'Reading the requests', noRequests: 'No request has been scheduled in this range.', noMatch: 'No request of this range matches the filter.', noneHas: 'None of these {n} requests has {figure}: a request that failed, or was cut off before it, has none.',
+    tiles: 'Tiles count requests; single dots are the extremes', prompt: 'prompt tokens', cached: 'cached tokens', output: 'output tokens', legend: 'Show only', slo: 'SLO {stat} {limit}', reading: 'Reading the requests', noRequests: 'No request has been scheduled in this range.', noMatch: 'No request of this range matches the filter.', noneHas: 'None of these {n} requests has {figure}: a request that failed, or was cut off before it, has none.',
     common: 'What {selected} chosen have in common against {rest} others', clear: 'Choose none', chosen: 'chosen', others: 'others', nothing: 'Nothing that the others do not have as well.', add: 'Filter by {field} {value}', box: 'forget the box', sampled: 'Sampled: {how}',
     inBox: 'The table shows the chosen ones only.',
   },
   {
     title: '请求', figure: '指标', colour: '颜色', workload: '负载', status: '状态', scale: '刻度', log: '对数', linear: '线性', of: '{total} 中的 {matched}', without: '{n} 个没有此指标',
-    tiles: '方块表示请求数；单独的点是极值', prompt: '提示 token', cached: '缓存 token', output: '输出 token', legend: '只显示', reading: '正在读取请求', noRequests: '此范围内没有安排请求。', noMatch: '此范围内没有匹配筛选条件的请求。', noneHas: '这 {n} 个请求都没有 {figure}：失败或在此之前中断的请求没有此指标。',
+    tiles: '方块表示请求数；单独的点是极值', prompt: '提示 token', cached: '缓存 token', output: '输出 token', legend: '只显示', slo: 'SLO {stat} {limit}', reading: '正在读取请求', noRequests: '此范围内没有安排请求。', noMatch: '此范围内没有匹配筛选条件的请求。', noneHas: '这 {n} 个请求都没有 {figure}：失败或在此之前中断的请求没有此指标。',
     common: '选中的 {selected} 个与其余 {rest} 个相比的共同点', clear: '取消选择', chosen: '选中', others: '其余', nothing: '没有与其余请求不同之处。', add: '按 {field} {value} 筛选', box: '取消选框', sampled: '抽样：{how}',
     inBox: '表格只显示选中的请求。',
   },
@@ -139,7 +139,7 @@ export function Requests(p: RequestsProps) {
             : (
               <Plot
                 dots={scatter.value} from={p.from} to={scatter.value.to} log={log} figure={nameOf(y)} format={format} look={look} selected={p.selected} box={box}
-                limit={limit ? { at: limit.limit, text: limit.text } : null} onSelect={p.onSelect} onBox={setBox} describe={n => rows.current.get(n) ?? null}
+                limit={limit ? { at: limit.limit, text: t('slo', { stat: limit.stat, limit: brief(duration(limit.limit)) }) } : null} onSelect={p.onSelect} onBox={setBox} describe={n => rows.current.get(n) ?? null}
               />
             )}
       </div>

@@ -71,7 +71,7 @@ export default function Runs({ query }: PageProps) {
         : all.length === 0 ? <Empty text={t('none')} type="plimsoll demo" />
           : shown.length === 0 ? <Empty text={t('nothing')} />
             : (
-              <table class="table rn-table">
+              <table class="table rn-table" aria-label={t('title')}>
                 <thead>
                   <tr>
                     <th scope="col"><span class="visually-hidden">{t('compare', { n: '' })}</span></th><th scope="col">{t('run')}</th><th scope="col">{t('verdict')}</th>

@@ -213,7 +213,7 @@ function Planned({ plan }: { plan: Plan }) {
       </dl>
       <details>
         <summary class="small muted">{t('fields')}</summary>
-        <table class="table">
+        <table class="table" aria-label={t('fields')}>
           <thead><tr><th scope="col">{t('field')}</th><th scope="col">{t('value')}</th><th scope="col">{t('from')}</th></tr></thead>
           <tbody>{list(plan.fields).map(record).map((f, i) => <tr key={i}><td class="mono">{String(f.path)}</td><td class="mono">{String(f.value)}</td><td class="muted">{told(String(f.origin))}</td></tr>)}</tbody>
         </table>

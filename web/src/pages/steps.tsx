@@ -90,7 +90,7 @@ export function Steps({ doc }: { doc: RunDoc }) {
       <h2>{t('title')}</h2>
       <StepCurves docs={[doc]} />
       <div class="scroll-x" tabIndex={0}>
-        <table class="table">
+        <table class="table" aria-label={t('title')}>
           <thead>
             <tr>
               <th scope="col">{t('step')}</th><th scope="col" class="num">{t('requests')}</th><th scope="col" class="num">{t('failures')}</th><th scope="col" class="num">{t('output')}</th>

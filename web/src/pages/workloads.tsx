@@ -47,7 +47,7 @@ export default function Workloads({ query }: PageProps) {
     setQuery({ w: next.join(',') })
   }
   return (
-    <div class="page">
+    <div class="page wl-page">
       <div class="page-head">
         <h1>{t('title')}</h1>
         <label class="row tight small muted no-print">{t('model')}
@@ -124,7 +124,7 @@ function Shapes({ docs }: { docs: WorkloadDoc[] }) {
         </svg>
         <p class="small muted">{t('axes')}</p>
         <div class="scroll-x" tabIndex={0}>
-          <table class="table">
+          <table class="table" aria-label={t('shape')}>
             <thead><tr><th scope="col">{t('axis')}</th>{docs.map((d, i) => <th key={d.name} scope="col" class="num"><Key i={i} /> {d.name}</th>)}</tr></thead>
             <tbody>
               {axes.map(name => (
@@ -178,7 +178,7 @@ function Facts({ docs }: { docs: WorkloadDoc[] }) {
     return { mean: typeof o.mean === 'number' ? o.mean : null, p95: typeof o.p95 === 'number' ? o.p95 : null }
   }
   return (
-    <table class="table">
+    <table class="table" aria-label={t('facts')}>
       <thead><tr><th scope="col">{t('fact')}</th>{docs.map((d, i) => <th key={d.name} scope="col" class="num"><Key i={i} /> {t('mean')} · {t('p95')}</th>)}</tr></thead>
       <tbody>
         {rows.map(r => (

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { joinMarks } from './board'
 import { fewer } from './head'
 import { extent, gather } from './heat'
-import { logMarks } from './plot'
+import { logMarks, roomFor } from './plot'
 
 test('fewer values keep their peaks', () => {
   const v = Array.from({ length: 600 }, (_, i) => (i === 333 ? 99 : i % 3 ? 1 : null))
@@ -36,4 +36,14 @@ test('fine bins of one column and row are one cell, and nothing is lost', () => 
   const g = { from: 0, step_ms: 1, n: 3, edges_ms: [10, 11, 12, 100, 110], cells: [0, 0, 2, 0, 1, 3, 2, 1, 1, 0, 3, 7] }
   const cells = gather(g, 4, (v) => (v > 50 ? 1 : 9))
   expect(cells).toEqual([0, 2, 5, 2, 2, 1, 0, 0, 7])
+})
+
+test('a word stands as far right as nothing is in its way', () => {
+  const free = (from: number, to: number) => (a: number, b: number) => !(a >= from && b <= to)
+  expect(roomFor(100, 0, 800, () => false)).toBe(800)
+  expect(roomFor(100, 0, 800, free(0, 640))).toBe(600)
+  expect(roomFor(100, 0, 800, free(0, 100))).toBe(100)
+  // Where there is no room it covers what is there, at its usual place.
+  expect(roomFor(100, 0, 800, () => true)).toBe(800)
+  expect(roomFor(100, 0, 80, () => true)).toBe(80)
 })

@@ -264,7 +264,7 @@ export function LaneView({ board, lane, width, height, heat, current }: { board:
           {(lane.parts.length === 1 || lane.kind === 'stack' || lane.devices) && <Value name="" />}
           {lane.kind === 'envelope' && <span class="small muted num">{t('members', { n: lane.members ?? 0 })}</span>}
         </div>
-        <Legend board={board} lane={lane} off={off} toggle={toggle} workloads={workloads} toggleWorkload={toggleWorkload} heat={heat} />
+        <Legend board={board} lane={lane} off={off} toggle={toggle} workloads={workloads} toggleWorkload={toggleWorkload} heat={heat} enlarge={() => board.setHeight(lane.key, large)} />
       </div>
       <div class="lane-plot" style={{ height: height + 'px' }}>
         <div ref={host} class="lane-host" role="img" aria-label={laneName(lane)} />
@@ -284,9 +284,9 @@ function Value({ name }: { name: string }) {
   return <span class="num lane-value" data-value={name}><span /><span class="unit" /></span>
 }
 
-interface LegendProps { board: Board; lane: Lane; off: ReadonlySet<string>; toggle: (n: string) => void; workloads: string[]; toggleWorkload: (w: string) => void; heat: boolean }
+interface LegendProps { board: Board; lane: Lane; off: ReadonlySet<string>; toggle: (n: string) => void; workloads: string[]; toggleWorkload: (w: string) => void; heat: boolean; /** Makes room for all names. */ enlarge: () => void }
 
-function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: LegendProps) {
+function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat, enlarge }: LegendProps) {
   if (lane.kind === 'bands') {
     const short = shortNames(board.doc.workloads)
     return (
@@ -302,7 +302,7 @@ function Legend({ board, lane, off, toggle, workloads, toggleWorkload, heat }: L
         {!heat && board.doc.workloads.length > 1 && (
           <ul class={'legend chips workloads' + (board.doc.workloads.length > 2 ? ' many' : '')}>
             <li><button type="button" class="plain entry" aria-pressed={!off.has('all')} onClick={() => toggle('all')}>{t('all')}</button></li>
-            <li class="by muted" aria-hidden="true">{t('byWorkload')}</li>
+            <li class="by"><button type="button" class="plain entry" title={board.doc.workloads.join('\n')} onClick={enlarge}>{t('byWorkload', { n: board.doc.workloads.length })}</button></li>
             {board.doc.workloads.map((w, i) => (
               <li key={w}><button type="button" class="plain entry" aria-pressed={workloads.includes(w)} onClick={() => toggleWorkload(w)} aria-label={w} title={w}><i class={`swatch w${i % 8}`} aria-hidden="true" /><span class="cut">{short[i]}</span></button></li>
             ))}
@@ -454,7 +454,7 @@ export function lackOf(board: Board, lane: Lane): NonNullable<Lane['missing']> |
   const m = lane.missing
   if (m?.why) return m
   const { run, summary } = board.doc
-  if (board.live) return m ? { why: t(board.awaits ? 'awaits' : 'noData'), fix: '' } : null
+  if (board.live) return m || (lane.kind === 'bands' && board.awaits) ? { why: t(board.awaits ? 'awaits' : 'noData'), fix: '' } : null
   const bare = lane.kind === 'bands' && board.base !== null && !board.base.bands.get(bandKey(lane.figure as string, ''))?.count.some((n) => n)
   if (!m && !bare) return null
   const ofRequests = lane.group === 'load' || lane.group === 'feel' || lane.group === 'client'

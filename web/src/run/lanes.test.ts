@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Series } from '../api'
-import { addends, arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, parseChoice, shortNames } from './lanes'
+import { addends, arrange, choiceText, deviceName, deviceNames, lanesOf, mostDevices, namesOf, parseChoice, shortNames } from './lanes'
 
 let id = 0
 const s = (signal: string, stat: string, more: Partial<Series> = {}): Series => ({ id: id++, signal, stat, source: '', labels: '', workload: '', unit: 'requests', kind: 'gauge', title: signal, ...more })
@@ -89,4 +89,10 @@ test('lanes stay with their group, in the order of the choice within it; unknown
 
 test('names are short where they stay different', () => {
   expect(shortNames(['legal/review', 'chat', 'a/x', 'b/x'])).toEqual(['review', 'chat', 'a/x', 'b/x'])
+})
+
+test('a signal is called as its lane calls it', () => {
+  expect(namesOf('kv_cache_usage')).toEqual({ lane: 'kv', part: null })
+  expect(namesOf('requests_waiting')).toEqual({ lane: 'queue', part: 'waiting' })
+  expect(namesOf('of_an_engine_nobody_knows')).toBeNull()
 })

@@ -101,6 +101,15 @@ const plans: readonly Plan[] = [
   { key: 'cpu', group: 'client', word: 'cpu', parts: [{ signal: 'client.cpu', stats: value, look: 'first' }] },
 ]
 
+/** What a signal is called where a lane shows it: the lane's word, and the part's where it has several; null where no plan names it. */
+export function namesOf(signal: string): { lane: Word; part: Word | null } | null {
+  for (const p of plans) {
+    const q = p.parts.find((x) => x.signal === signal)
+    if (q) return { lane: p.word, part: p.parts.length > 1 ? (q.word ?? null) : null }
+  }
+  return null
+}
+
 /** At most so many lines of devices; above, an envelope. */
 export const mostDevices = 8
 

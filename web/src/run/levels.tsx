@@ -43,7 +43,7 @@ export function Levels({ board }: { board: Board }) {
   return (
     <section class="levels" aria-label={t('workloadRows')}>
       <div class="scroll-x" tabIndex={0}>
-        <table class="table">
+        <table class="table" aria-label={t('workloadRows')}>
           <thead>
             <tr>
               <th scope="col">{t('workload')}</th><th scope="col" class="num">{t('requests')}</th><th scope="col" class="num">{t('hFailures')}</th>

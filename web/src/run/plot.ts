@@ -207,6 +207,37 @@ export function logMarks(min: number, max: number, most: number): number[] {
   return inside.filter((_, i) => i % Math.ceil(inside.length / most) === 0)
 }
 
+/** The right end of the rightmost of some places of a width between two ends that nothing is in; the rightmost where all are taken. */
+export function roomFor(wide: number, left: number, right: number, taken: (a: number, b: number) => boolean): number {
+  for (let i = 0; i < 8; i++) {
+    const end = right - (i / 7) * Math.max(right - left - wide, 0)
+    if (!taken(end - wide, end)) return end
+  }
+  return right
+}
+
+/** Whether a line of a plot goes through a rectangle of its canvas. */
+function covers(u: uPlot, left: number, right: number, top: number, bottom: number): boolean {
+  const x = u.data[0]
+  const at = (px: number) => u.posToIdx(px, true)
+  // With the neighbours outside: the line to them goes through as well.
+  const from = Math.max(0, at(left) - 1)
+  const to = Math.min(x.length - 1, at(right) + 1)
+  return u.series.some((s, si) => {
+    if (si === 0 || s.show === false) return false
+    let high = Infinity
+    let low = -Infinity
+    for (let i = from; i <= to; i++) {
+      const v = u.data[si]?.[i]
+      if (v === null || v === undefined) continue
+      const y = u.valToPos(v, 'y', true)
+      high = Math.min(high, y)
+      low = Math.max(low, y)
+    }
+    return high <= bottom && low >= top
+  })
+}
+
 /** The plot of a lane in an element, until destroyed. */
 export class Plot {
   #u: uPlot | null = null
@@ -340,19 +371,23 @@ export class Plot {
       ctx.lineTo(left + width, y)
       ctx.stroke()
       ctx.globalAlpha = 1
-      this.#word(ctx, text, left + width, y - 3 * px < u.bbox.top + 9 * px ? y + 12 * px : y - 4 * px, px)
+      // Its foot and its head keep off the line.
+      this.#word(u, text, y - 16 * px < u.bbox.top ? y + 14 * px : y - 6 * px, px)
     } else {
-      this.#word(ctx, text + ' ↑', left + width, u.bbox.top + 10 * px, px)
+      this.#word(u, text + ' ↑', u.bbox.top + 10 * px, px)
     }
     ctx.restore()
   }
 
-  // A word on a patch of the background, so that it can be read over a line.
-  #word(ctx: CanvasRenderingContext2D, text: string, right: number, base: number, px: number) {
+  // A word where it covers no line, at the right if it can be; on a patch of the background, so that it can be read over what is there even so.
+  #word(u: uPlot, text: string, base: number, px: number) {
+    const { ctx } = u
     const p = palette()
-    const w = ctx.measureText(text).width
+    const w = ctx.measureText(text).width + 6 * px
+    const { left, width } = u.bbox
+    const right = roomFor(w, left, left + width, (a, b) => covers(u, a, b, base - 10 * px, base + 3 * px))
     ctx.fillStyle = alpha(p.background, 0.85)
-    ctx.fillRect(right - w - 6 * px, base - 10 * px, w + 6 * px, 13 * px)
+    ctx.fillRect(right - w, base - 10 * px, w, 13 * px)
     ctx.fillStyle = p.muted
     ctx.fillText(text, right - 3 * px, base)
   }

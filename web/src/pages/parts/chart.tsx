@@ -81,7 +81,7 @@ export function Chart({ title, x, y, series, lines = [], height = 260 }: { title
         {series.length > 1 && <ul class="row small ch-keys">{series.map((s, i) => <li key={i} class="row tight"><Key i={s.i} /><span>{s.name}</span></li>)}</ul>}
         <button type="button" class="button small no-print" aria-pressed={table} onClick={() => setTable(!table)}>{table ? t('chart') : t('table')}</button>
       </figcaption>
-      {table ? <Values x={x} y={y} series={series} /> : null}
+      {table ? <Values title={title} x={x} y={y} series={series} /> : null}
       <div ref={box} class={'ch-box' + (table ? ' ch-hidden' : '')}>
         {width > 0 && (
           <svg
@@ -145,11 +145,11 @@ function Curve({ s, sx, sy }: { s: ChartSeries; sx: Scale; sy: Scale }) {
   )
 }
 
-function Values({ x, y, series }: { x: Axis; y: Axis; series: ChartSeries[] }) {
+function Values({ title, x, y, series }: { title: string; x: Axis; y: Axis; series: ChartSeries[] }) {
   const ranges = series.some(s => s.points.some(p => typeof p.lo === 'number'))
   return (
     <div class="scroll-x ch-values" tabIndex={0}>
-      <table class="table">
+      <table class="table" aria-label={title}>
         <thead><tr>{series.length > 1 && <th scope="col">{t('series')}</th>}<th scope="col" class="num">{x.name}</th><th scope="col" class="num">{y.name}</th>{ranges && <th scope="col" class="num">95 %</th>}</tr></thead>
         <tbody>
           {series.flatMap((s, i) => s.points.map((p, j) => (

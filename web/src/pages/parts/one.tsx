@@ -10,6 +10,8 @@ import { told } from '../../i18n/told'
 import { sessionOf } from '../figures'
 import { ticks, linear } from '../scale'
 import { tokenTicks, waterfall } from '../waterfall'
+import { namesOf } from '../../run/lanes'
+import { t as word } from '../../run/words'
 import { useWidth } from './size'
 
 const t = words(
@@ -86,9 +88,9 @@ function Told({ one }: { one: One }) {
       <h3>{t('server')}</h3>
       {one.server.length === 0 ? <p class="muted">{t('noServer')}</p> : (
         <>
-        <table class="table">
+        <table class="table" aria-label={t('server')}>
           <thead><tr><th scope="col">{t('signal')}</th><th scope="col" class="num">{t('mean')}</th><th scope="col" class="num">{t('max')}</th></tr></thead>
-          <tbody>{(all ? one.server : first).map(s => <tr key={s.signal + s.stat}><td>{s.signal}{s.stat !== 'value' && <span class="muted"> {s.stat}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
+          <tbody>{(all ? one.server : first).map(s => <tr key={s.signal + s.stat}><td title={s.signal}>{serverName(s.signal)}{s.stat !== 'value' && <span class="muted"> {s.stat}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
         </table>
         {first.length < one.server.length && <span><button type="button" class="button small no-print" aria-expanded={all} onClick={() => setAll(!all)}>{all ? t('few') : t('all', { n: one.server.length })}</button></span>}
         </>
@@ -97,6 +99,12 @@ function Told({ one }: { one: One }) {
       {one.text === null ? <p class="muted">{one.lost !== null ? '–' : t('notKept')}</p> : <div class="rq-text" tabIndex={0}>{one.text.map((s, i) => <pre key={i}>{s}</pre>)}</div>}
     </>
   )
+}
+
+/** A signal by the words of its lane; what no lane shows has its own name. */
+function serverName(signal: string): string {
+  const n = namesOf(signal)
+  return n === null ? signal : n.part === null ? word(n.lane) : `${word(n.lane)} · ${word(n.part)}`
 }
 
 /** The signals that most often say why a request took its time. */
@@ -145,7 +153,7 @@ function Picture({ one }: { one: One }) {
       )}
       <details class="small">
         <summary class="muted">{t('points')}</summary>
-        <table class="table">
+        <table class="table" aria-label={t('points')}>
           <thead><tr><th scope="col">{t('point')}</th><th scope="col" class="num">{t('since')}</th></tr></thead>
           <tbody>{w.instants.map(i => <tr key={i.name}><td class="mono">{i.name}</td><td class="num">{i.t === scheduled ? '0' : <Num f={duration(i.t - scheduled)} />}</td></tr>)}</tbody>
         </table>
