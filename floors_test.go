@@ -63,9 +63,9 @@ var doors = map[string][]string{
 	"github.com/klippa-app/go-pdfium": {"workload"},
 	"github.com/tetratelabs/wazero":   {"workload"},
 	// Regular expressions of tokenizers that have no splitter of their own, and
-	// normalization forms.
+	// normalization forms, of theirs and of hosts' names in data sets.
 	"github.com/dlclark/regexp2/v2": {"tokenizer"},
-	"golang.org/x/text":             {"tokenizer"},
+	"golang.org/x/text":             {"tokenizer", "workload"},
 }
 
 // pkg is what `go list` says about one package of this module.

@@ -26,7 +26,7 @@ type replayFlags struct {
 	Format   string   `name:"format" placeholder:"NAME" group:"replay" help:"The file's format, as plimsoll trace formats lists them; found from the content by default."`
 	TimeUnit string   `name:"time-unit" placeholder:"U" group:"replay" help:"What the times are in: ns, us, ms or s; the format's own by default."`
 	Block    string   `name:"block-size" placeholder:"N" group:"replay" help:"Tokens that one hash stands for; the format's own by default."`
-	Column   []string `name:"column" sep:"none" placeholder:"WHAT=NAME" group:"replay" help:"Which column or field holds what (timestamp, input, output, session, prompt, model, id); may be repeated."`
+	Column   []string `name:"column" sep:"none" placeholder:"WHAT=NAME" group:"replay" help:"Which column or field holds what (timestamp, input, output, session, prompt, model, id, kind, images, took); may be repeated."`
 	Turns    string   `name:"turns" placeholder:"HOW" group:"replay" help:"What rows of one session hold: cumulative (the whole prompt) or delta (what is new)."`
 	KeepZero bool     `name:"keep-zero-output" group:"replay" help:"Keep rows without output tokens, as requests for one."`
 	OnBadRow string   `name:"on-bad-row" placeholder:"WHAT" group:"replay" help:"fail (default), skip (leave such rows out) or fix (make hashes fit the length)."`

@@ -27,7 +27,7 @@ type readFlags struct {
 	Format   string            `name:"format" placeholder:"NAME" help:"The file's format, as plimsoll trace formats lists them; found from the content by default."`
 	TimeUnit string            `name:"time-unit" placeholder:"U" help:"What the times are in: ns, us, ms or s; the format's own by default."`
 	Block    int               `name:"block-size" placeholder:"N" help:"Tokens that one hash stands for; the format's own by default."`
-	Column   map[string]string `name:"column" placeholder:"WHAT=NAME" help:"Which column or field holds what (timestamp, input, output, session, prompt, model, id); may be repeated."`
+	Column   map[string]string `name:"column" placeholder:"WHAT=NAME" help:"Which column or field holds what (timestamp, input, output, session, prompt, model, id, kind, images, took); may be repeated."`
 	Turns    string            `name:"turns" placeholder:"HOW" help:"What rows of one session hold: cumulative (the whole prompt) or delta (what is new); what the file says by default."`
 	KeepZero bool              `name:"keep-zero-output" help:"Keep rows without output tokens, as requests for one; they are left out by default."`
 	Seed     uint64            `name:"seed" placeholder:"N" help:"Of formats that are models of users, not logs (ServeGen)."`
@@ -76,7 +76,7 @@ func (c *traceInspectCmd) Run(a *app) error {
 		s, err = trace.Inspect(a.env.path(c.File), opts)
 	}
 	if err != nil {
-		return traceError(err)
+		return traceError(err, "inspect")
 	}
 	if c.Output == "json" {
 		return a.printJSON(s)
@@ -84,13 +84,14 @@ func (c *traceInspectCmd) Run(a *app) error {
 	return writeTrace(a.env.Stdout, s)
 }
 
-// traceError gives an error of a file its exit code and a way on.
-func traceError(err error) error {
+// traceError gives an error of a file its exit code and a way on: the help of the
+// command that read it.
+func traceError(err error, command string) error {
 	e := &coded{code: exitUsage, err: err}
 	if errors.Is(err, fs.ErrNotExist) {
 		return e
 	}
-	e.hint = "see plimsoll trace inspect --help"
+	e.hint = "see plimsoll trace " + command + " --help"
 	return e
 }
 
@@ -143,7 +144,7 @@ func (c *traceConvertCmd) Run(a *app) (err error) {
 	done, err := trace.Convert(w, a.env.path(c.File), c.To, opts, trace.Selection{From: c.From, To: c.Until, Spread: c.Spread, Limit: c.Limit})
 	p.close()
 	if err != nil {
-		return traceError(err)
+		return traceError(err, "convert")
 	}
 	say := func(s string) { fmt.Fprintln(a.env.Stderr, report.PrintableLines(s)) }
 	say(fmt.Sprintf("%s requests", report.Count(done.Requests)))
@@ -310,6 +311,9 @@ func writeTrace(w io.Writer, s *trace.Summary) error {
 	if s.Images > 0 {
 		line("images", report.Count(s.Images))
 	}
+	if len(s.Unsent) > 0 {
+		line("not sent", trace.Counts(s.Unsent)+": of such rows text is sent, and nothing else that came with it")
+	}
 	if s.Cancelled > 0 {
 		line("cancelled", report.Count(s.Cancelled)+" when they were recorded")
 	}
@@ -348,27 +352,7 @@ func writeTrace(w io.Writer, s *trace.Summary) error {
 	if len(s.Problems) > 0 {
 		b.WriteString("\nPROBLEMS\n")
 		for _, p := range s.Problems {
-			t := fmt.Sprintf("%s: %s", report.Count(p.Count), p.Text)
-			if len(p.Lines) > 0 {
-				t += " (line"
-				if len(p.Lines) > 1 {
-					t += "s"
-				}
-				for i, l := range p.Lines {
-					if i > 0 {
-						t += ","
-					}
-					t += " " + fmt.Sprint(l)
-				}
-				if p.Count > len(p.Lines) {
-					t += ", ..."
-				}
-				t += ")"
-			}
-			if p.Dropped {
-				t += "; left out"
-			}
-			bullet(&b, t)
+			bullet(&b, problem(&p))
 		}
 	}
 	if len(s.Notices) > 0 {
@@ -379,6 +363,33 @@ func writeTrace(w io.Writer, s *trace.Summary) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// problem says what is wrong, then in how many rows and where.
+func problem(p *trace.Problem) string {
+	var where []string
+	if p.Count > 1 {
+		where = append(where, report.Plural(p.Count, "row"))
+	}
+	if n := len(p.Lines); n > 0 {
+		at := "line "
+		if n > 1 {
+			at = "lines "
+		}
+		at += strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Lines), " ", ", "), "[]")
+		if p.Count > n {
+			at += ", ..."
+		}
+		where = append(where, at)
+	}
+	t := p.Text
+	if len(where) > 0 {
+		t += " (" + strings.Join(where, ": ") + ")"
+	}
+	if p.Dropped {
+		t += "; left out"
+	}
+	return t
 }
 
 func bullet(b *strings.Builder, text string) {

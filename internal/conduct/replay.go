@@ -73,6 +73,11 @@ func newReplay(s *scenario.Scenario, src *sources, counter record.Counter) (*rep
 				File: t.File, Line: rec.Line, Field: "output", Text: "nothing says how long the answer is: give --output-tokens, or name the column that says it with --column output=NAME",
 			})
 		}
+		if opts.ImageWidth == 0 {
+			if err := t.OnlyImages(rec); err != nil {
+				return fmt.Errorf("%s: %w", field, err)
+			}
+		}
 		if len(rec.Body) == 0 {
 			return nil
 		}

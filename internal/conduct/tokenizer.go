@@ -1,7 +1,10 @@
 package conduct
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"plimsoll/internal/record"
 	"plimsoll/internal/scenario"
@@ -14,6 +17,9 @@ func loadTokenizer(t *scenario.Target, readFile func(string) ([]byte, error)) (r
 		return nil, nil
 	}
 	data, err := readFile(tokenizer.Path(t.Tokenizer))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cmp.Or(tokenizer.CheckName(t.Tokenizer), err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("target.tokenizer: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -103,6 +104,25 @@ func (v *vocabulary) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("vocab: token %.40q: %w", token, err)
 		}
 		(*v)[token] = id
+	}
+	return nil
+}
+
+// distinct refuses two tokens of one id: which text it stands for is not known.
+func (v vocabulary) distinct() error {
+	ids := slices.Sorted(maps.Values(v))
+	for i := 1; i < len(ids); i++ {
+		if ids[i] != ids[i-1] {
+			continue
+		}
+		var tokens []string
+		for token, id := range v {
+			if id == ids[i] {
+				tokens = append(tokens, token)
+			}
+		}
+		slices.Sort(tokens)
+		return fmt.Errorf("vocab: tokens %.40q and %.40q have the same id, %d", tokens[0], tokens[1], ids[i])
 	}
 	return nil
 }
@@ -496,6 +516,9 @@ func (t *Tokenizer) fill(b *bpe) error {
 	}
 	if len(b.Vocab) == 0 {
 		return errors.New("vocab: missing or empty")
+	}
+	if err := b.Vocab.distinct(); err != nil {
+		return err
 	}
 	m.unknown, m.fuse, m.whole, m.fallback = -1, b.Fuse, b.IgnoreMerges, b.Fallback
 	if b.Unknown != nil {

@@ -51,6 +51,7 @@ func TestRefuse(t *testing.T) {
 		"unigram":           {byteLevel("model", `{"type":"Unigram","vocab":[["a",-1.5]]}`), `model "Unigram" is not supported; supported: BPE`},
 		"wordpiece":         {byteLevel("model", `{"type":"WordPiece","vocab":{"a":0}}`), `model "WordPiece" is not supported; supported: BPE`},
 		"wordlevel":         {byteLevel("model", `{"type":"WordLevel","vocab":{"a":0}}`), `model "WordLevel"`},
+		"two of one id":     {byteLevel("model", `{"type":"BPE","vocab":{"b":1,"z":0,"a":0},"merges":[]}`), `vocab: tokens "a" and "z" have the same id, 0`},
 		"normalizer":        {byteLevel("normalizer", `{"type":"BertNormalizer"}`), `normalizer "BertNormalizer" is not supported; supported: NFC, `},
 		"inner normalizer":  {byteLevel("normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Precompiled"}]}`), `normalizer "Precompiled"`},
 		"no normalizer":     {byteLevel("normalizer", `{}`), `normalizer: no type is given`},

@@ -75,6 +75,17 @@ func Path(name string) string {
 	return name
 }
 
+// CheckName returns what is wrong with the name of a tokenizer whose path, as Path
+// returns it, is no file: before a colon stands a word that is no encoding. It returns nil
+// where it has nothing to say.
+func CheckName(name string) error {
+	before, after, ok := strings.Cut(Path(name), ":")
+	if !ok || Path(name) != name || len(before) < 2 || strings.ContainsAny(before, `/\ `) {
+		return nil
+	}
+	return fmt.Errorf("load tokenizer %s: encoding %q is not known, want one of %s before a colon, or the path alone", after, before, knownEncodings)
+}
+
 // isRanks says whether the first line is of a file of ranks.
 func isRanks(b []byte) bool {
 	line, _, _ := bytes.Cut(b[:min(len(b), 4096)], []byte("\n"))

@@ -102,3 +102,19 @@ func TestEncodingByName(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckName has something to say of a word before a colon that is no encoding.
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]string{
+		"foo:x.tiktoken":     `load tokenizer x.tiktoken: encoding "foo" is not known, want one of r50k, cl100k, o200k, llama3, qwen, kimi before a colon`,
+		"kimi:x.tiktoken":    "",
+		"x.tiktoken":         "",
+		"dir/foo:x.tiktoken": "",
+		`C:\x.tiktoken`:      "",
+	} {
+		err := CheckName(name)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func openEndpoints(_ *Reader, br *bufio.Reader, s *sniff) (source, error) {
 		if !ok {
 			return r.bad(line, "role", "role", shown(v.Role)+" is no role, want user, assistant or tool")
 		}
-		text, images, err := r.content(line, v.Content)
+		c, err := r.content(line, v.Content)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func openEndpoints(_ *Reader, br *bufio.Reader, s *sniff) (source, error) {
 				r.remark(line, "answer_first", "role", "an answer that nothing asked for is left out", false)
 				return errSkip
 			}
-			if rec.Answer = text; rec.Answer == "" && len(v.ToolCalls) > 0 {
+			if rec.Answer = c.text; rec.Answer == "" && len(v.ToolCalls) > 0 {
 				rec.Answer = string(v.ToolCalls)
 			}
 			delete(open, session)
@@ -87,16 +87,17 @@ func openEndpoints(_ *Reader, br *bufio.Reader, s *sniff) (source, error) {
 		if len(v.Tools) > 0 {
 			rec.Tools = v.Tools
 		}
-		rec.Model, rec.Images = v.Model, rec.Images+images
-		if text != "" {
-			rec.Messages = append(rec.Messages, Message{Role: role, Text: text})
+		rec.Model, rec.Images, rec.Unsent = v.Model, rec.Images+c.images, append(rec.Unsent, c.others...)
+		if c.text != "" {
+			rec.Messages = append(rec.Messages, Message{Role: role, Text: c.text})
 		}
 		for i := range v.Results {
-			text, _, err := r.content(line, v.Results[i].Content)
+			c, err := r.content(line, v.Results[i].Content)
 			if err != nil {
 				return err
 			}
-			rec.Messages = append(rec.Messages, Message{Role: message.Tool, Text: text})
+			rec.Images, rec.Unsent = rec.Images+c.images, append(rec.Unsent, c.others...)
+			rec.Messages = append(rec.Messages, Message{Role: message.Tool, Text: c.text})
 		}
 		return nil
 	}
@@ -476,7 +477,7 @@ type dagSession struct {
 }
 
 type dagTurn struct {
-	turnText
+	raw    json.RawMessage
 	Spawns []dagSpawn `json:"spawns"`
 	Forks  []dagSpawn `json:"forks"`
 	deps   []string
@@ -508,8 +509,8 @@ func (s *dagSpawn) UnmarshalJSON(b []byte) error {
 
 func (d *dag) row(r *Reader, line int, b []byte) error {
 	var v struct {
-		Session id        `json:"session_id"`
-		Turns   []dagTurn `json:"turns"`
+		Session id                `json:"session_id"`
+		Turns   []json.RawMessage `json:"turns"`
 	}
 	if err := r.unmarshal(line, b, &v); err != nil {
 		return err
@@ -520,7 +521,13 @@ func (d *dag) row(r *Reader, line int, b []byte) error {
 	if d.sessions[string(v.Session)] != nil {
 		return r.bad(line, "session_id", "twice", shown(string(v.Session))+" is there twice")
 	}
-	s := &dagSession{id: string(v.Session), line: line, turns: v.Turns}
+	s := &dagSession{id: string(v.Session), line: line, turns: make([]dagTurn, len(v.Turns))}
+	for i, raw := range v.Turns {
+		if err := r.unmarshal(line, raw, &s.turns[i]); err != nil {
+			return err
+		}
+		s.turns[i].raw = raw
+	}
 	d.sessions[s.id] = s
 	d.order = append(d.order, s)
 	return nil
@@ -561,7 +568,7 @@ func (d *dag) end(r *Reader) error {
 			t := &s.turns[k]
 			var rec Record
 			rec.reset(s.line)
-			if err := r.turnText(&rec, &t.turnText); err != nil {
+			if err := r.turnText(&rec, t.raw); err != nil {
 				if err == errSkip {
 					continue
 				}
@@ -762,6 +769,16 @@ func (o *otel) span(r *Reader, n int, s *otelSpan) error {
 	}
 	o.calls = append(o.calls, c)
 	return nil
+}
+
+// first returns the first number that is there.
+func first(ns ...number) number {
+	for _, n := range ns {
+		if n != "" {
+			return n
+		}
+	}
+	return ""
 }
 
 const (

@@ -162,6 +162,7 @@ func (c *writer) write(rec *Record) error {
 		is   bool
 	}{
 		{"images", rec.Images > 0 && len(rec.Body) == 0},
+		{"what is neither text nor images", len(rec.Unsent) > 0},
 		{"which requests were cancelled", rec.Cancelled},
 		{"reasoning tokens", rec.Reasoning > 0},
 		{"recorded answers", rec.Answer != ""},

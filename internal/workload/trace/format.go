@@ -6,8 +6,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"plimsoll/internal/strictyaml"
 )
 
 // format is one kind of file.
@@ -300,6 +304,7 @@ type sniff struct {
 	path  string
 	head  []byte
 	first []byte // the first row, as far as it could be seen
+	line  int    // of the first row
 	// json says that it is JSON; array that the document is a list, single that it
 	// is one object over many lines.
 	json, array, single bool
@@ -310,6 +315,7 @@ type sniff struct {
 func newSniff(head []byte, whole bool, path string) *sniff {
 	s := &sniff{path: path, head: head, keys: map[string]bool{}}
 	b := bytes.TrimLeft(head, " \t\r\n")
+	s.line = 1 + bytes.Count(head[:len(head)-len(b)], []byte("\n"))
 	s.first = []byte(firstLine(b))
 	switch {
 	case len(b) == 0:
@@ -358,6 +364,77 @@ func objectKeys(set map[string]bool, b []byte) {
 			return
 		}
 	}
+}
+
+// kinds are what rows of no known format may be meant as: the fields that tell one,
+// all that are needed or one of several, and those that stand beside them.
+var kinds = []struct {
+	format    string
+	all, some []string
+	beside    []string
+}{
+	{format: "mooncake", some: []string{"input_length", "text_input", "messages", "payload"}, beside: []string{
+		"timestamp", "output_length", "hash_ids", "request_id", "session_id", "wait_for", "delay", "tool_wait_ms", "message_mode", "prefix_reset",
+	}},
+	{format: "jsonl", some: []string{"prompt", "messages"}, beside: []string{"output_tokens", "session_id"}},
+	{format: "raw-payload", some: []string{"messages", "prompt", "input"}, beside: []string{"model", "max_tokens", "max_completion_tokens", "temperature", "stream", "top_p"}},
+	{format: "openai-batch", all: []string{"custom_id"}, beside: []string{"method", "url", "body"}},
+	{format: "bailian", all: []string{"chat_id", "parent_chat_id"}, beside: []string{"timestamp", "input_length", "output_length", "turn", "type", "hash_ids"}},
+	{format: "tracelab", all: []string{"session_id", "round_index"}, beside: []string{"input_tokens_total", "prefix_tokens", "newly_append_tokens", "timing_events"}},
+	{format: "mlcommons", all: []string{"conversation_id", "turn", "role"}, beside: []string{"content", "tool_results", "delay_seconds"}},
+	{format: "weka", all: []string{"requests", "block_size"}, beside: []string{"id", "hash_id_scope"}},
+	{format: "sharegpt", some: []string{"conversations", "conversation"}, beside: []string{"id", "conversation_id", "conversation_hash"}},
+	{format: "aiperf-single-turn", some: []string{"text", "texts", "image", "images"}, beside: []string{"audio", "audios", "video", "videos"}},
+}
+
+// almost says what the first row lacks for the format that it has most fields of, nil
+// where it has none of any.
+func (s *sniff) almost() *Error {
+	if !s.json {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(s.keys))
+	best, most := -1, 0
+	var slip, meant string
+	for i := range kinds {
+		k := &kinds[i]
+		n, from, to := 0, "", ""
+		for _, name := range names {
+			switch near := strictyaml.Nearest(name, slices.Concat(k.all, k.some)); {
+			case slices.Contains(k.beside, name), near == name:
+				n++
+			case near != "" && !s.keys[near]:
+				n += 2
+				from, to = name, near
+			}
+		}
+		if n > most {
+			best, most, slip, meant = i, n, from, to
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	k := &kinds[best]
+	missing := slices.DeleteFunc(slices.Clone(k.all), func(name string) bool { return s.keys[name] })
+	text := "is missing"
+	if len(k.some) > 0 {
+		missing = k.some
+	} else if len(missing) > 1 {
+		text += ", and " + strings.Join(missing[1:], " and ") + " too"
+	}
+	e := &Error{Line: s.line, Field: missing[0]}
+	if meant != "" {
+		e.Field = meant
+		text += "; the row has " + shown(slip) + ": " + meant + " may be meant"
+	}
+	if len(k.some) > 0 {
+		text += "; rows of format " + k.format + ", the nearest, have " + either(k.some)
+	} else {
+		text += " for format " + k.format + ", the nearest"
+	}
+	e.Text = text + " (plimsoll trace formats lists all; --format names one)"
+	return e
 }
 
 // fractional says whether the first row's timestamp is written with a point.

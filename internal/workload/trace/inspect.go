@@ -110,7 +110,10 @@ type Summary struct {
 	WithText  int   `json:"with_text"`
 	TextBytes int64 `json:"text_bytes"`
 	Images    int   `json:"images"`
-	Cancelled int   `json:"cancelled"`
+	// Unsent counts what came beside text and images and is not sent, by its name: types of
+	// parts of messages and parameters of requests. Bodies are sent as they are.
+	Unsent    map[string]int `json:"not_sent,omitempty"`
+	Cancelled int            `json:"cancelled"`
 
 	// Sessions have more than one request each; Turns are the requests of each.
 	Sessions int      `json:"sessions"`
@@ -280,6 +283,8 @@ type inspector struct {
 	later                            bool // blocks are looked at when all is sorted
 	nodes                            []node
 	manyNodes, manySessions, hasDeps bool
+	// whole are the notices that are true of the whole trace alone, not of a part.
+	whole []string
 }
 
 // node is a request in the graph of who waits for whom.
@@ -334,7 +339,7 @@ func InspectReader(r *Reader) (*Summary, error) {
 }
 
 func newInspector() *inspector {
-	return &inspector{sessions: map[string]int{}, previous: map[string]row{}, s: Summary{Sorted: true, Models: map[string]int{}, Kinds: map[string]int{}}}
+	return &inspector{sessions: map[string]int{}, previous: map[string]row{}, s: Summary{Sorted: true, Models: map[string]int{}, Kinds: map[string]int{}, Unsent: map[string]int{}}}
 }
 
 func (i *inspector) add(r *Reader, rec *Record) {
@@ -374,8 +379,11 @@ func (i *inspector) add(r *Reader, rec *Record) {
 	if rec.Cancelled {
 		s.Cancelled++
 	}
-	count(s.Models, rec.Model)
-	count(s.Kinds, rec.Kind)
+	tick(s.Models, rec.Model)
+	tick(s.Kinds, rec.Kind)
+	for _, name := range rec.Unsent {
+		tick(s.Unsent, name)
+	}
 	if len(rec.Hashes) > 0 && rec.Input > 0 && !i.later {
 		i.reuse.add(rec)
 	}
@@ -439,7 +447,8 @@ func chainOf(ids []uint64) uint64 {
 	return chain
 }
 
-func count(m map[string]int, name string) {
+// tick counts one under a name.
+func tick(m map[string]int, name string) {
 	if name == "" {
 		return
 	}
@@ -447,6 +456,15 @@ func count(m map[string]int, name string) {
 		name = "others"
 	}
 	m[name]++
+}
+
+// Counts writes numbers and what they are of, by name.
+func Counts(of map[string]int) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, fmt.Sprintf("%d %s", of[name], name))
+	}
+	return strings.Join(out, ", ")
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -517,6 +535,9 @@ func (i *inspector) summary(r *Reader) *Summary {
 	}
 	if len(s.Kinds) == 0 {
 		s.Kinds = nil
+	}
+	if len(s.Unsent) == 0 {
+		s.Unsent = nil
 	}
 	s.Problems = append([]Problem{}, r.Problems()...)
 	s.Notices = append([]string{}, r.Notices()...)
@@ -618,7 +639,7 @@ func (i *inspector) timing(r *Reader) {
 		case *s.Rate > hasty && s.Timed > 100:
 			r.notice("%s requests/s: are the times really in %s? --time-unit says what they are in", trim(*s.Rate), unit)
 		case span > long && r.timeKind == dateTime:
-			r.notice("the trace lasts %s h; a window of it may be enough", trim(span/3600))
+			i.noticeWhole(r, "the trace lasts %s h; a window of it may be enough", trim(span/3600))
 		case span > long:
 			r.notice("the trace lasts %s h: are the times really in %s? --time-unit says what they are in; a window of it may be enough", trim(span/3600), unit)
 		case s.Timed > 2 && *s.Rate > 100 && r.timeKind == relativeTime && i.in.count > 0 && s.TimeUnit == Milli && r.fractions > s.Timed/2:
@@ -674,16 +695,30 @@ func (i *inspector) timing(r *Reader) {
 		head, warn := Quiet(float64(tenth[0]), float64(most))
 		s.Head = &head
 		if warn {
-			r.notice("the trace begins quietly: its first tenth has %s %% of the rate of its busiest tenth, and a run of its head alone would measure an idle service; take another window of it", trim(head*100))
+			i.noticeWhole(r, "the trace begins quietly: its first tenth has %s %% of the rate of its busiest tenth, and a run of its head alone would measure an idle service; take another window of it", trim(head*100))
 		}
 	}
-	if largest > 1 && instants > 1 && largest*instants >= s.Timed && float64(s.Timed)/float64(instants) >= 2 {
-		what := "exact replay sends them together; --spread distributes them over the step"
-		if i.spread {
-			what = "they are distributed over the step"
-		}
-		r.notice("%d requests stand on %d instants, up to %d on one: %s", s.Timed, instants, largest, what)
+	if text := together(s.Timed, instants, largest, i.spread); text != "" {
+		i.noticeWhole(r, "%s", text)
 	}
+}
+
+// noticeWhole is a notice of the whole trace.
+func (i *inspector) noticeWhole(r *Reader, format string, args ...any) {
+	r.notice(format, args...)
+	i.whole = append(i.whole, fmt.Sprintf(format, args...))
+}
+
+// together says that requests stand on few instants, empty when they do not.
+func together(timed, instants, largest int, spread bool) string {
+	if largest <= 1 || instants <= 1 || largest*instants < timed || float64(timed)/float64(instants) < 2 {
+		return ""
+	}
+	what := "exact replay sends them together; --spread distributes them over the step"
+	if spread {
+		what = "they are distributed over the step"
+	}
+	return fmt.Sprintf("%d requests stand on %d instants, up to %d on one: %s", timed, instants, largest, what)
 }
 
 // trim writes a number with up to 4 digits.

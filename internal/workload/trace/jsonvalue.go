@@ -3,7 +3,9 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -78,6 +80,22 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// count is a number under one of the names that it may have.
+type count struct {
+	field string
+	n     number
+}
+
+// count reads the first count of tokens that is there; absent ones are Unknown.
+func (r *Reader) count(line int, of ...count) (int, error) {
+	for _, c := range of {
+		if c.n != "" {
+			return r.tokens(line, c.field, c.n)
+		}
+	}
+	return Unknown, nil
+}
+
 // tokens reads a count of tokens; absent ones are Unknown.
 func (r *Reader) tokens(line int, field string, n number) (int, error) {
 	if n == "" {
@@ -86,7 +104,12 @@ func (r *Reader) tokens(line int, field string, n number) (int, error) {
 	v, err := strconv.ParseInt(string(n), 10, 64)
 	if err != nil {
 		f, ferr := strconv.ParseFloat(string(n), 64)
-		if ferr != nil || f != float64(int64(f)) {
+		switch {
+		case math.IsNaN(f) || ferr != nil && !errors.Is(ferr, strconv.ErrRange):
+			return 0, r.bad(line, field, "number", shown(string(n))+" is not a whole number")
+		case math.Abs(f) > maxTokens:
+			return 0, r.bad(line, field, "length", fmt.Sprintf("%s, want 0 to %d", shown(string(n)), maxTokens))
+		case f != math.Trunc(f):
 			return 0, r.bad(line, field, "number", shown(string(n))+" is not a whole number")
 		}
 		v = int64(f)
@@ -119,10 +142,11 @@ func (i *id) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// one is a text or a list of texts.
+// one is a text or a list of texts; AIPerf has lists of texts with a name, too:
+// {"name": ..., "contents": [...]}.
 type one []string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads any of them.
 func (o *one) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string
@@ -133,8 +157,20 @@ func (o *one) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	var list []string
-	if err := json.Unmarshal(b, &list); err != nil {
-		return &valueError{"type", shown(string(b)) + " is neither a text nor a list of texts"}
+	if json.Unmarshal(b, &list) != nil {
+		list = nil
+		var named []struct {
+			Contents []string `json:"contents"`
+		}
+		if json.Unmarshal(b, &named) != nil {
+			return &valueError{"type", shown(string(b)) + " is neither a text nor a list of texts"}
+		}
+		for _, n := range named {
+			if n.Contents == nil {
+				return &valueError{"type", shown(string(b)) + " is neither a list of texts nor of contents"}
+			}
+			list = append(list, n.Contents...)
+		}
 	}
 	*o = list
 	return nil

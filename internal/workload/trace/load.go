@@ -86,6 +86,12 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 	if p := r.problems["delta_of_cumulative"]; p != nil && !r.inspecting {
 		return nil, fmt.Errorf("read trace %s: turns: %s", t.File, p.Text)
 	}
+	if sel.From > 0 || sel.To > 0 || sel.Limit > 0 && len(t.Records) > sel.Limit {
+		t.Summary.Notices = slices.DeleteFunc(t.Summary.Notices, func(s string) bool { return slices.Contains(i.whole, s) })
+		if text := sel.together(t.Records); text != "" {
+			t.Summary.Notices = append(t.Summary.Notices, text)
+		}
+	}
 	if sel.Spread {
 		spread(t.Records)
 		t.spread = true
@@ -113,6 +119,29 @@ func LoadReader(r *Reader, sel Selection) (*Trace, error) {
 			t.Summary.Skipped.BadRow+t.Summary.Skipped.ZeroOutput+t.Summary.Skipped.NoReplay+t.Summary.Skipped.Empty)
 	}
 	return t, nil
+}
+
+// together says that the requests that sel takes of records, which are sorted and not
+// spread, stand on few instants, empty when they do not.
+func (sel *Selection) together(records []Record) string {
+	timed, instants, group, largest := 0, 0, 0, 0
+	last := Unset
+	for i := range records {
+		at := records[i].At
+		if at == Unset || at < int64(sel.From) || sel.To > 0 && at >= int64(sel.To) {
+			continue
+		}
+		if sel.Limit > 0 && timed == sel.Limit {
+			break
+		}
+		if timed++; at != last {
+			instants++
+			group, last = 0, at
+		}
+		group++
+		largest = max(largest, group)
+	}
+	return together(timed, instants, largest, sel.Spread)
 }
 
 // lengthField is the name of the column or field with the length of a prompt.
@@ -294,6 +323,17 @@ func (t *Trace) Keep(wrong func(*Record) error) (out []error) {
 		t.orphans()
 	}
 	return out
+}
+
+// OnlyImages returns what is wrong with a request that has nothing but images where
+// those are not sent, nil for others.
+func (t *Trace) OnlyImages(rec *Record) error {
+	if !rec.Wordless() || rec.Images == 0 {
+		return nil
+	}
+	return &Error{
+		File: t.File, Line: rec.Line, Field: "images", Text: "the row has nothing but images, which are not sent: --image-size 1024x768 sends made ones in their place, --on-bad-row skip leaves such rows out",
+	}
 }
 
 func (t *Trace) span() int64 {

@@ -1,134 +1,14 @@
 package trace
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/netip"
-	"net/url"
+	"maps"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/message"
 )
-
-// A row of somebody else's data set may point at things: a picture by its URL, or
-// by a path. Nothing is fetched or opened here, but a server that is sent the row
-// may do so in its own network, and a path would make a client that is less
-// careful read a secret. Addresses of files, of this machine, of private
-// networks and of cloud metadata are therefore refused.
-
-// checkURL returns why a reference may not be sent, empty when it may.
-func checkURL(ref string) string {
-	if strings.HasPrefix(ref, "data:") {
-		return ""
-	}
-	u, err := url.Parse(strings.TrimSpace(ref))
-	if err != nil {
-		return "is not a URL"
-	}
-	switch strings.ToLower(u.Scheme) {
-	case "http", "https":
-	case "":
-		if len(ref) >= 64 {
-			if _, err := base64.StdEncoding.DecodeString(ref); err == nil {
-				return "" // the bytes themselves
-			}
-		}
-		return "is a path to a file; files that a data set names are not read"
-	case "file":
-		return "is a file of this machine; files that a data set names are not read"
-	default:
-		return "has scheme " + shown(u.Scheme) + ", want data, http or https"
-	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	if host == "" {
-		return "has no host"
-	}
-	for _, name := range []string{"localhost", "metadata", "metadata.google.internal", "instance-data"} {
-		if host == name {
-			return "points at this machine or at the metadata of the cloud"
-		}
-	}
-	for _, end := range []string{".localhost", ".local", ".internal", ".localdomain"} {
-		if strings.HasSuffix(host, end) {
-			return "points into a private network"
-		}
-	}
-	if ip, ok := hostIP(host); ok {
-		ip = ip.Unmap()
-		if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast() || inSharedRange(ip) {
-			return "points at this machine, a private network or the metadata of the cloud"
-		}
-	}
-	return ""
-}
-
-// inSharedRange says whether ip is of the carrier's range 100.64.0.0/10, in which
-// one cloud has its metadata.
-func inSharedRange(ip netip.Addr) bool {
-	return ip.Is4() && ip.As4()[0] == 100 && ip.As4()[1]&0xc0 == 64
-}
-
-// hostIP reads the address in a host's name, in the odd forms too that resolvers
-// accept: one number, octal and hexadecimal parts, fewer than four parts.
-func hostIP(host string) (netip.Addr, bool) {
-	if host, _, _ = strings.Cut(host, "%"); strings.Contains(host, ":") {
-		ip, err := netip.ParseAddr(host)
-		return ip, err == nil
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip, true
-	}
-	parts := strings.Split(host, ".")
-	if len(parts) > 4 {
-		return netip.Addr{}, false
-	}
-	var v uint64
-	for i, p := range parts {
-		base, digits := 10, p
-		switch {
-		case strings.HasPrefix(p, "0x"):
-			base, digits = 16, p[2:]
-		case len(p) > 1 && p[0] == '0':
-			base, digits = 8, p[1:]
-		}
-		if digits == "" {
-			return netip.Addr{}, false
-		}
-		var n uint64
-		for _, c := range digits {
-			d := strings.IndexRune("0123456789abcdef", c)
-			if d < 0 || d >= base {
-				return netip.Addr{}, false
-			}
-			if n = n*uint64(base) + uint64(d); n > 1<<32 {
-				return netip.Addr{}, false
-			}
-		}
-		room := uint64(1) << 8
-		if i == len(parts)-1 {
-			room = 1 << (8 * (5 - len(parts)))
-		}
-		if n >= room {
-			return netip.Addr{}, false
-		}
-		if i == len(parts)-1 {
-			v = v<<(8*(5-len(parts))) | n
-		} else {
-			v = v<<8 | n
-		}
-	}
-	return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}), true
-}
-
-// refuse checks a reference of a row.
-func (r *Reader) refuse(line int, field, ref string) error {
-	why := checkURL(ref)
-	if why == "" {
-		return nil
-	}
-	return r.bad(line, field, "refused_reference", fmt.Sprintf("%s %s: refused", shown(ref), why))
-}
 
 // contentPart is one piece of a message's content.
 type contentPart struct {
@@ -173,22 +53,31 @@ func reference(b json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// content reads what a message says: its text, and how many pictures come with
-// it.
-func (r *Reader) content(line int, b json.RawMessage) (text string, images int, err error) {
+// said is what a message says: its text, how many pictures come with it, and the
+// types of the parts that are neither.
+type said struct {
+	text   string
+	images int
+	others []string
+}
+
+// content reads what a message says.
+func (r *Reader) content(line int, b json.RawMessage) (out said, err error) {
 	if len(b) == 0 || string(b) == "null" {
-		return "", 0, nil
+		return out, nil
 	}
-	if json.Unmarshal(b, &text) == nil {
-		return text, 0, nil
+	if json.Unmarshal(b, &out.text) == nil {
+		return out, nil
 	}
 	var parts []contentPart
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return "", 0, r.bad(line, "content", "type", "is neither a text nor a list of parts")
+	var raw []json.RawMessage
+	if json.Unmarshal(b, &parts) != nil || json.Unmarshal(b, &raw) != nil {
+		return out, r.bad(line, "content", "type", "is neither a text nor a list of parts")
 	}
 	var sb strings.Builder
 	for i := range parts {
 		p := &parts[i]
+		images := 0
 		for _, f := range []struct {
 			name  string
 			value json.RawMessage
@@ -210,18 +99,103 @@ func (r *Reader) content(line int, b json.RawMessage) (text string, images int, 
 			}
 			if ok {
 				if err := r.refuse(line, f.name, ref); err != nil {
-					return "", 0, err
+					return out, err
 				}
 			}
 		}
-		if p.Text != "" {
+		if err := r.references(line, "content", raw[i]); err != nil {
+			return out, err
+		}
+		text := p.Text
+		if text == "" && len(p.Content) > 0 {
+			// The result of a tool, or a part of a span.
+			in, err := r.content(line, p.Content)
+			if err != nil {
+				return out, err
+			}
+			text, images = in.text, images+in.images
+			out.others = append(out.others, in.others...)
+		}
+		if images == 0 && text == "" && !isText(p.Type) {
+			out.others = append(out.others, p.Type)
+		}
+		out.images += images
+		if text != "" {
 			if sb.Len() > 0 {
 				sb.WriteByte('\n')
 			}
-			sb.WriteString(p.Text)
+			sb.WriteString(text)
 		}
 	}
-	return sb.String(), images, nil
+	out.text = sb.String()
+	return out, nil
+}
+
+// isText says whether a part of this type is words, which may be none.
+func isText(kind string) bool {
+	return kind == "" || kind == "text" || kind == "input_text" || kind == "output_text" || kind == "tool_result"
+}
+
+// parameters are fields of a request's body that rows of text have too, where nothing
+// carries them: a run says these itself.
+var parameters = strings.Fields(`temperature top_p top_k min_p seed stop n logprobs top_logprobs presence_penalty frequency_penalty
+	repetition_penalty logit_bias min_tokens ignore_eos response_format guided_json guided_regex guided_choice guided_grammar
+	structured_outputs tool_choice parallel_tool_calls reasoning_effort reasoning modalities chat_template_kwargs extra_body extra`)
+
+// beside looks at what stands beside the text of a row: pictures and the like, which
+// are checked and counted, and parameters of the request, which are counted.
+func (r *Reader) beside(rec *Record, b []byte) error {
+	row, err := r.parameters(rec, b)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		v := row[name]
+		if !media(name) || string(v) == "null" {
+			continue
+		}
+		if err := r.references(rec.Line, name, v); err != nil {
+			return err
+		}
+		n := 1
+		var list []json.RawMessage
+		if json.Unmarshal(v, &list) == nil {
+			n = len(list)
+		}
+		if strings.HasPrefix(name, "im") || strings.HasPrefix(name, "pic") || strings.HasPrefix(name, "photo") {
+			rec.Images += n
+		} else if n > 0 {
+			rec.Unsent = append(rec.Unsent, name)
+		}
+	}
+	return nil
+}
+
+// parameters counts the parameters of a request that a row has, and returns its fields.
+func (r *Reader) parameters(rec *Record, b []byte) (row map[string]json.RawMessage, err error) {
+	if err := r.unmarshal(rec.Line, b, &row); err != nil {
+		return nil, err
+	}
+	for _, name := range parameters {
+		if v, ok := row[name]; ok && string(v) != "null" {
+			rec.Unsent = append(rec.Unsent, name)
+		}
+	}
+	return row, nil
+}
+
+// wordless refuses a record of which nothing is left to send: it has neither text
+// nor a length. One of pictures alone has something, if a run makes pictures. field
+// is where the text should be.
+func (r *Reader) wordless(rec *Record, field string) error {
+	if !rec.Wordless() || rec.Images > 0 {
+		return nil
+	}
+	text := "is empty: nothing of the row would be sent"
+	if len(rec.Unsent) > 0 {
+		text = "has no text: nothing of the row would be sent, for " + strings.Join(slices.Compact(slices.Sorted(slices.Values(rec.Unsent))), ", ") + " is not"
+	}
+	return r.bad(rec.Line, field, "missing", text)
 }
 
 // chatMessage is one message in the form of the chat APIs.
@@ -267,15 +241,19 @@ func (r *Reader) messages(rec *Record, b json.RawMessage) error {
 		if len(body) == 0 {
 			body = m.Parts
 		}
-		text, images, err := r.content(rec.Line, body)
+		if (len(body) == 0 || string(body) == "null") && role != message.Assistant {
+			return r.bad(rec.Line, "messages.content", "missing", fmt.Sprintf("of message %d (%s) is missing", i+1, m.Role))
+		}
+		c, err := r.content(rec.Line, body)
 		if err != nil {
 			return err
 		}
-		if text == "" && len(m.ToolCalls) > 0 && string(m.ToolCalls) != "null" {
-			text = string(m.ToolCalls)
+		if c.text == "" && len(m.ToolCalls) > 0 && string(m.ToolCalls) != "null" {
+			c.text = string(m.ToolCalls)
 		}
-		rec.Images += images
-		rec.Messages = append(rec.Messages, Message{Role: role, Text: text})
+		rec.Images += c.images
+		rec.Unsent = append(rec.Unsent, c.others...)
+		rec.Messages = append(rec.Messages, Message{Role: role, Text: c.text})
 	}
 	return nil
 }

@@ -3,8 +3,12 @@ package trace
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/strictyaml"
 )
 
 // mooncakeLine is a row of a Mooncake trace and of all that was made of the form:
@@ -31,6 +35,14 @@ type mooncakeLine struct {
 	PromptCount number `json:"prompt_tokens_count"`
 	OutputCount number `json:"output_tokens_count"`
 
+	// What a row of a body without a model has.
+	MaxTokens number `json:"max_tokens"`
+	MaxNew    number `json:"max_completion_tokens"`
+
+	// What only --column names.
+	Images number `json:"-"`
+	Took   number `json:"-"`
+
 	RequestID   id              `json:"request_id"`
 	Session     id              `json:"session_id"`
 	WaitFor     []id            `json:"wait_for"`
@@ -54,7 +66,13 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 	var rec Record
 	rec.reset(line)
 	var err error
-	stamp, field := v.Timestamp, "timestamp"
+	named := func(column, field string) string {
+		if name := r.opts.Columns[column]; name != "" {
+			return name
+		}
+		return field
+	}
+	stamp, field := v.Timestamp, named("timestamp", "timestamp")
 	if stamp == "" && v.CreatedTime != "" {
 		stamp, field = v.CreatedTime, "created_time"
 	}
@@ -63,20 +81,32 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 			return err
 		}
 	}
-	if rec.Input, err = r.tokens(line, "input_length", first(v.Input, v.InputTokens, v.PromptCount)); err != nil {
+	if rec.Input, err = r.count(line, count{named("input", "input_length"), v.Input}, count{"input_tokens", v.InputTokens}, count{"prompt_tokens_count", v.PromptCount}); err != nil {
 		return err
 	}
-	if rec.Output, err = r.tokens(line, "output_length", first(v.Output, v.OutTokens, v.OutputCount)); err != nil {
+	if rec.Output, err = r.count(line, count{named("output", "output_length"), v.Output}, count{"output_tokens", v.OutTokens}, count{"output_tokens_count", v.OutputCount},
+		count{"max_tokens", v.MaxTokens}, count{"max_completion_tokens", v.MaxNew}); err != nil {
 		return err
+	}
+	if rec.Images, err = r.count(line, count{named("images", "images"), v.Images}); err != nil {
+		return err
+	}
+	rec.Images = max(0, rec.Images)
+	if v.Took != "" {
+		if rec.Took, err = r.span(line, named("took", "took"), string(v.Took), Seconds); err != nil {
+			return err
+		}
 	}
 	rec.ID, rec.Session = string(v.RequestID), string(v.Session)
 	for _, d := range v.WaitFor {
 		rec.Deps = append(rec.Deps, string(d))
 	}
 	rec.Graph = len(rec.Deps) > 0
-	if d := first(v.Delay, v.DelayMS); d != "" {
-		if rec.Delay, err = r.span(line, "delay", string(d), r.unit()); err != nil {
-			return err
+	for _, d := range []count{{"delay_ms", v.DelayMS}, {"delay", v.Delay}} {
+		if d.n != "" {
+			if rec.Delay, err = r.span(line, d.field, string(d.n), r.unit()); err != nil {
+				return err
+			}
 		}
 	}
 	if v.ToolWait != "" {
@@ -92,11 +122,11 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 	// A row says in exactly one way what its prompt is.
 	var ways []string
 	if v.Text != nil || v.Prompt != nil {
-		text := v.Text
+		text, field := v.Text, "text_input"
 		if text == nil {
-			text = v.Prompt
+			text, field = v.Prompt, named("prompt", "prompt")
 		}
-		ways = append(ways, "text_input")
+		ways = append(ways, field)
 		rec.Messages = []Message{{Role: message.User, Text: *text}}
 	}
 	if len(v.Messages) > 0 {
@@ -115,9 +145,24 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 	case len(ways) > 1:
 		return r.bad(line, ways[1], "input_mode", "stands beside "+ways[0]+": a row has one of input_length, text_input, messages and payload")
 	case len(ways) == 0 && rec.Input == Unknown:
-		return r.bad(line, "input_length", "missing", "is missing, and there is no text_input, messages or payload")
+		return r.promptless(line, b)
 	case len(ways) == 1 && len(rec.Hashes) > 0:
 		return r.bad(line, "hash_ids", "input_mode", "stand beside "+ways[0]+": hashes are for rows with input_length alone")
+	}
+	if len(ways) == 1 && ways[0] != "payload" {
+		if err := r.beside(&rec, b); err != nil {
+			return err
+		}
+		field := ways[0]
+		if field == "messages" {
+			field = "messages.content"
+		}
+		input := rec.Input
+		rec.Input = Unknown // a length beside a text says nothing of an empty one
+		if err := r.wordless(&rec, field); err != nil {
+			return err
+		}
+		rec.Input = input
 	}
 	switch v.MessageMode {
 	case "", "history":
@@ -133,13 +178,39 @@ func mooncakeRow(r *Reader, line int, b []byte) error {
 	return r.add(rec)
 }
 
-func first(ns ...number) number {
-	for _, n := range ns {
-		if n != "" {
-			return n
+// promptless is what a row without a prompt leads to: the field that is missing, and
+// the one that may be it under a name with a slip.
+func (r *Reader) promptless(line int, b []byte) error {
+	want := []string{"input_length", "text_input", "messages", "payload"}
+	switch r.format.name {
+	case "jsonl":
+		want = []string{"prompt", "messages"}
+	case "guidellm":
+		want = []string{"prompt", "messages", "input_length"}
+	}
+	var row map[string]json.RawMessage
+	if err := r.unmarshal(line, b, &row); err != nil {
+		return err
+	}
+	missing := func(field string) string {
+		others := slices.DeleteFunc(slices.Clone(want), func(s string) bool { return s == field })
+		return "is missing, and there is no " + either(others)
+	}
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		if near := strictyaml.Nearest(name, want); near != "" {
+			return r.bad(line, near, "missing", missing(near)+"; the row has "+shown(name)+": "+near+" may be meant")
 		}
 	}
-	return ""
+	return r.bad(line, want[0], "missing", missing(want[0]))
+}
+
+// either lists names of which one is wanted.
+func either(names []string) string {
+	n := len(names) - 1
+	if n < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:n], ", ") + " or " + names[n]
 }
 
 // renamed reads the fields that the user named.
@@ -169,6 +240,12 @@ func (r *Reader) renamed(line int, b []byte, v *mooncakeLine) error {
 			err = json.Unmarshal(raw, &v.Model)
 		case "id":
 			err = json.Unmarshal(raw, &v.RequestID)
+		case "kind":
+			v.Kind = raw
+		case "images":
+			err = json.Unmarshal(raw, &v.Images)
+		case "took":
+			err = json.Unmarshal(raw, &v.Took)
 		}
 		if err != nil {
 			return r.bad(line, name, "type", "is of the wrong type for "+field)

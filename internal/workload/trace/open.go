@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -176,6 +177,10 @@ func newReader(in io.Reader, path string, opts Options) (*Reader, error) {
 				lengthsName.ReplaceAllString(filepath.Base(path), "chunk-$1-trace.csv"))
 		}
 		if r.format == nil {
+			if e := look.almost(); e != nil {
+				e.File = filepath.Base(path)
+				return nil, e
+			}
 			return nil, fmt.Errorf("read trace %s: its format is not known: it begins %s; name it with --format (%s)",
 				path, shown(firstLine(head)), strings.Join(FormatNames(), ", "))
 		}
@@ -586,12 +591,33 @@ func (r *Reader) unmarshal(line int, b []byte, v any) error {
 		return r.bad(line, e.Field, "type", fmt.Sprintf("a %s, want %s", e.Value, wanted(e.Type.String())))
 	}
 	if e, ok := errors.AsType[*valueError](err); ok {
-		return r.bad(line, "", e.code, e.text)
+		field := blamed(b, v)
+		return r.bad(line, field, e.code, strings.TrimPrefix(e.text, field+": "))
 	}
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return r.bad(line, "", "json", fmt.Sprintf("no JSON at byte %d: %s", e.Offset, e.Error()))
 	}
 	return r.bad(line, "", "json", err.Error())
+}
+
+// blamed is the field of a row whose value v does not take, empty for none: what a
+// value says of itself does not name it.
+func blamed(b []byte, v any) string {
+	var row map[string]json.RawMessage
+	if json.Unmarshal(b, &row) != nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		one, err := json.Marshal(map[string]json.RawMessage{name: row[name]})
+		if err != nil {
+			continue
+		}
+		err = json.Unmarshal(one, reflect.New(reflect.TypeOf(v).Elem()).Interface())
+		if _, ok := errors.AsType[*valueError](err); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 func wanted(t string) string {

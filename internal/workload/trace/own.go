@@ -35,6 +35,7 @@ type ownLine struct {
 	Model     string          `json:"model,omitempty"`
 	Kind      string          `json:"kind,omitempty"`
 	Images    int             `json:"images,omitempty"`
+	Unsent    []string        `json:"not_sent,omitempty"`
 	Cancelled bool            `json:"cancelled,omitempty"`
 	Cached    *int            `json:"cached_tokens,omitempty"`
 }
@@ -118,7 +119,7 @@ func ownRow(r *Reader, line int, b []byte) error {
 	rec.Deps, rec.Graph = v.Deps, len(v.Deps) > 0
 	rec.ToolWait, rec.Took, rec.BlockTokens, rec.Reasoning = v.ToolNS, v.TookNS, v.Block, v.Reasoning
 	rec.Delta, rec.Answer, rec.Tools = v.Delta, v.Answer, v.Tools
-	rec.Model, rec.Kind, rec.Images, rec.Cancelled = v.Model, v.Kind, v.Images, v.Cancelled
+	rec.Model, rec.Kind, rec.Images, rec.Unsent, rec.Cancelled = v.Model, v.Kind, v.Images, v.Unsent, v.Cancelled
 	return r.add(rec)
 }
 
@@ -127,7 +128,7 @@ func own(rec *Record) *ownLine {
 	v := &ownLine{
 		ID: rec.ID, Reasoning: rec.Reasoning, Session: rec.Session, Parent: rec.Parent, Forked: rec.Forked,
 		ToolNS: rec.ToolWait, TookNS: rec.Took, Block: rec.BlockTokens, Delta: rec.Delta, Answer: rec.Answer,
-		Tools: rec.Tools, Body: rec.Body, Model: rec.Model, Kind: rec.Kind, Images: rec.Images, Cancelled: rec.Cancelled,
+		Tools: rec.Tools, Body: rec.Body, Model: rec.Model, Kind: rec.Kind, Images: rec.Images, Unsent: rec.Unsent, Cancelled: rec.Cancelled,
 	}
 	if rec.Graph {
 		v.Deps = rec.Deps

@@ -82,6 +82,10 @@ type Record struct {
 	Kind string
 	// Images counts the images that came with the prompt.
 	Images int
+	// Unsent are the names of what came beside text and images and is not sent: types
+	// of parts (input_audio) and parameters of the request (temperature). A Body is
+	// sent as it is and has none.
+	Unsent []string
 	// Cancelled: the user abandoned it.
 	Cancelled bool
 	// Cached is the number of prompt tokens that were found in a cache when it was
@@ -92,6 +96,17 @@ type Record struct {
 // reset makes r an empty record of a line.
 func (r *Record) reset(line int) {
 	*r = Record{Line: line, At: Unset, Input: Unknown, Output: Unknown, Delay: Unset, Prefix: Unknown, Cached: Unknown}
+}
+
+// Wordless says whether the record has neither text nor a body nor a length: if it
+// is sent at all, then for its images.
+func (r *Record) Wordless() bool {
+	for i := range r.Messages {
+		if r.Messages[i].Text != "" {
+			return false
+		}
+	}
+	return len(r.Body) == 0 && len(r.Hashes) == 0 && r.Input == Unknown
 }
 
 // Unit is a unit of time.
@@ -148,7 +163,7 @@ type Options struct {
 	// BlockTokens replaces the format's number of tokens per hash.
 	BlockTokens int
 	// Columns says which column or field of a table holds what: keys are
-	// timestamp, input, output, session, prompt, model, id.
+	// timestamp, input, output, session, prompt, model, id, kind, images, took.
 	Columns map[string]string
 	// OutputKnown says that whoever reads the trace knows how long the answers are
 	// of rows that do not say it.

@@ -532,12 +532,25 @@ func (p *Replay) Describe() string {
 	if p.trace.part != "" {
 		b.WriteString(", window " + p.trace.part)
 	}
-	if n := p.trace.Summary.Images; n > 0 {
-		if p.needs&workload.NeedMedia != 0 {
-			fmt.Fprintf(&b, ", with images of %dx%d", p.opts.ImageWidth, p.opts.ImageHeight)
-		} else {
-			fmt.Fprintf(&b, "; its %d images are not sent", n)
+	images, unsent := 0, map[string]int{}
+	for i := range p.trace.Records {
+		r := &p.trace.Records[i]
+		if len(r.Body) == 0 {
+			images += r.Images
 		}
+		for _, name := range r.Unsent {
+			tick(unsent, name)
+		}
+	}
+	switch {
+	case images == 0:
+	case p.needs&workload.NeedMedia != 0:
+		fmt.Fprintf(&b, ", with images of %dx%d", p.opts.ImageWidth, p.opts.ImageHeight)
+	default:
+		fmt.Fprintf(&b, "; its %d images are not sent", images)
+	}
+	if len(unsent) > 0 {
+		b.WriteString("; not sent beside its text: " + Counts(unsent))
 	}
 	return b.String()
 }

@@ -115,11 +115,11 @@ const (
 var timeKindNames = [...]string{"no time", "a date", "a number", "Unix seconds", "Unix milliseconds", "Unix microseconds", "Unix nanoseconds"}
 
 // kindOf sorts a number by its size. Between 2001 and 2096 the units of Unix times
-// do not overlap.
+// do not overlap. What is no number, or of no date that ns can hold, is no Unix time.
 func kindOf(s string) timeKind {
 	f, err := strconv.ParseFloat(s, 64)
 	switch f = math.Abs(f); {
-	case err != nil, f < 1e9:
+	case err != nil, math.IsNaN(f), f >= math.MaxInt64, f < 1e9:
 		return relativeTime
 	case f < 4e9:
 		return epochSeconds

@@ -28,12 +28,12 @@ func (r *Reader) payload(rec *Record, b json.RawMessage) error {
 	}
 	rec.Body, rec.Model, rec.Tools = append(json.RawMessage(nil), b...), v.Model, v.Tools
 	if len(v.System) > 0 {
-		text, _, err := r.content(rec.Line, v.System)
+		c, err := r.content(rec.Line, v.System)
 		if err != nil {
 			return err
 		}
-		if text != "" {
-			rec.Messages = append(rec.Messages, Message{Role: message.System, Text: text})
+		if c.text != "" {
+			rec.Messages = append(rec.Messages, Message{Role: message.System, Text: c.text})
 		}
 	}
 	switch {
@@ -58,8 +58,12 @@ func (r *Reader) payload(rec *Record, b json.RawMessage) error {
 	default:
 		return r.bad(rec.Line, "", "missing", "the body has no messages, prompt or input")
 	}
+	rec.Unsent = nil // the body has it all
+	if err := r.references(rec.Line, "", b); err != nil {
+		return err
+	}
 	if rec.Output == Unknown {
-		n, err := r.tokens(rec.Line, "max_tokens", first(v.MaxTokens, v.MaxNew, v.MaxOutput))
+		n, err := r.count(rec.Line, count{"max_tokens", v.MaxTokens}, count{"max_completion_tokens", v.MaxNew}, count{"max_output_tokens", v.MaxOutput})
 		if err != nil {
 			return err
 		}
@@ -203,8 +207,13 @@ type turnText struct {
 	Tools     json.RawMessage `json:"tools"`
 }
 
-func (r *Reader) turnText(rec *Record, v *turnText) error {
-	var err error
+// turnText reads a turn, which b is.
+func (r *Reader) turnText(rec *Record, b []byte) error {
+	var v turnText
+	err := r.unmarshal(rec.Line, b, &v)
+	if err != nil {
+		return err
+	}
 	if v.Timestamp != "" {
 		if rec.At, err = r.time(rec.Line, "timestamp", string(v.Timestamp), Milli); err != nil {
 			return err
@@ -215,7 +224,7 @@ func (r *Reader) turnText(rec *Record, v *turnText) error {
 			return err
 		}
 	}
-	if rec.Output, err = r.tokens(rec.Line, "output_length", first(v.Output, v.MaxTokens)); err != nil {
+	if rec.Output, err = r.count(rec.Line, count{"output_length", v.Output}, count{"max_tokens", v.MaxTokens}); err != nil {
 		return err
 	}
 	for _, m := range []struct {
@@ -239,6 +248,8 @@ func (r *Reader) turnText(rec *Record, v *turnText) error {
 			}
 			if m.image {
 				rec.Images++
+			} else {
+				rec.Unsent = append(rec.Unsent, m.field)
 			}
 		}
 	}
@@ -258,38 +269,40 @@ func (r *Reader) turnText(rec *Record, v *turnText) error {
 		if !ok {
 			return r.bad(rec.Line, "role", "role", shown(v.Role)+" is no role, want system, user, assistant or tool")
 		}
-		if len(texts) == 0 && rec.Images == 0 && len(v.Audio)+len(v.Audios)+len(v.Video)+len(v.Videos) == 0 {
+		if len(texts) == 0 && rec.Images == 0 && len(rec.Unsent) == 0 {
 			return r.bad(rec.Line, "text", "missing", "is missing, and there are no texts, images or messages")
 		}
 		if len(texts) > 0 {
 			rec.Messages = append(rec.Messages, Message{Role: role, Text: strings.Join(texts, "\n")})
 		}
 	}
+	if _, err := r.parameters(rec, b); err != nil {
+		return err
+	}
+	if err := r.wordless(rec, "text"); err != nil {
+		return err
+	}
 	if v.Model != "" {
 		rec.Model = v.Model
 	}
-	rec.Tools = v.Tools
+	rec.Tools, rec.Session = v.Tools, string(v.Session)
 	return nil
 }
 
 func singleTurnRow(r *Reader, line int, b []byte) error {
-	var v turnText
-	if err := r.unmarshal(line, b, &v); err != nil {
-		return err
-	}
 	var rec Record
 	rec.reset(line)
-	if err := r.turnText(&rec, &v); err != nil {
+	if err := r.turnText(&rec, b); err != nil {
 		return err
 	}
-	rec.Session, rec.Delta = string(v.Session), v.Session != ""
+	rec.Delta = rec.Session != ""
 	return r.add(rec)
 }
 
 func multiTurnRow(r *Reader, line int, b []byte) error {
 	var v struct {
-		Session id         `json:"session_id"`
-		Turns   []turnText `json:"turns"`
+		Session id                `json:"session_id"`
+		Turns   []json.RawMessage `json:"turns"`
 	}
 	if err := r.unmarshal(line, b, &v); err != nil {
 		return err
@@ -304,10 +317,10 @@ func multiTurnRow(r *Reader, line int, b []byte) error {
 	for i := range v.Turns {
 		var rec Record
 		rec.reset(line)
-		rec.Session, rec.Delta = session, true
-		if err := r.turnText(&rec, &v.Turns[i]); err != nil {
+		if err := r.turnText(&rec, v.Turns[i]); err != nil {
 			return err
 		}
+		rec.Session, rec.Delta = session, true
 		if i > 0 && rec.At == Unset && rec.Delay == Unset {
 			rec.Delay = 0
 		}
@@ -371,7 +384,7 @@ func conversationRow(r *Reader, line int, b []byte) error {
 		if !ok {
 			r.remark(line, "role", "", shown(name)+" is no role that is known: taken as a word of the user", false)
 		}
-		text, images, err := r.content(line, body)
+		c, err := r.content(line, body)
 		if err != nil {
 			return err
 		}
@@ -380,24 +393,25 @@ func conversationRow(r *Reader, line int, b []byte) error {
 				if turns[n-1].Answer != "" {
 					turns[n-1].Answer += "\n"
 				}
-				turns[n-1].Answer += text
+				turns[n-1].Answer += c.text
 			}
 			continue
 		}
-		fresh = append(fresh, Message{Role: role, Text: text})
+		fresh = append(fresh, Message{Role: role, Text: c.text})
 		if role == message.System {
 			continue
 		}
 		if n := len(turns); n > 0 && turns[n-1].Answer == "" {
 			// Two words of the user in a row are one turn.
 			turns[n-1].Messages = append(turns[n-1].Messages, fresh...)
-			turns[n-1].Images += images
+			turns[n-1].Images += c.images
+			turns[n-1].Unsent = append(turns[n-1].Unsent, c.others...)
 			fresh = nil
 			continue
 		}
 		var rec Record
 		rec.reset(line)
-		rec.Session, rec.Model, rec.Delta, rec.Messages, rec.Images = session, v.Model, true, fresh, images
+		rec.Session, rec.Model, rec.Delta, rec.Messages, rec.Images, rec.Unsent = session, v.Model, true, fresh, c.images, c.others
 		if len(turns) > 0 {
 			rec.Delay = 0
 		}
@@ -408,6 +422,20 @@ func conversationRow(r *Reader, line int, b []byte) error {
 		r.empty++
 		r.remark(line, "empty", "", "a conversation without a word of the user", true)
 		return errSkip
+	}
+	var beside Record
+	beside.reset(line)
+	if err := r.beside(&beside, b); err != nil {
+		return err
+	}
+	turns[0].Images += beside.Images
+	turns[0].Unsent = append(turns[0].Unsent, beside.Unsent...)
+	for i := range turns {
+		if len(turns[i].Unsent) > 0 {
+			if err := r.wordless(&turns[i], "content"); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range turns {
 		if err := r.add(turns[i]); err != nil {
