@@ -34,7 +34,7 @@ func TestErrorsOfFiles(t *testing.T) {
 	f(head+"prompt: {turn: unifrom:1..3}",
 		`own.yaml:2:16: prompt.turn: unknown distribution "unifrom", did you mean uniform? want 512, uniform:100..900, normal:512,64 or lognormal:p50=400,p99=4000, got "unifrom:1..3"`)
 	f(head+"prompt: {turn: {tokens: 5, content: contrcat}}",
-		`own.yaml:2:37: prompt.turn.content: look up generator "contrcat": unknown; did you mean "contract"? (known: caselaw, code, contract, filing, paper, patient, prose, ticks, words, and file:PATH)`)
+		`own.yaml:2:37: prompt.turn.content: look up generator "contrcat": unknown; did you mean "contract"? (known: caselaw, code, contract, filing, findings, paper, patient, prose, ticks, words, and file:PATH)`)
 	f(head+"prompt: {turn: {tokens: 5, content: 'file:a.txt'}}",
 		`own.yaml:2:37: prompt.turn.content: look up generator "file:a.txt": no folder of documents is given`)
 	f(head+turn+"stresses: [kv, gpu]", `own.yaml:3:11: stresses: want one of compute, bandwidth, kv, network, scheduler, got "gpu"`)

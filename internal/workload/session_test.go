@@ -16,6 +16,7 @@ import (
 
 	"plimsoll/internal/message"
 	"plimsoll/internal/record"
+	"plimsoll/internal/scenario"
 	"plimsoll/internal/workload/content"
 )
 
@@ -122,6 +123,32 @@ func TestAgentsSayTheSame(t *testing.T) {
 			}
 		}
 		_ = f
+	}
+}
+
+// A session of clinical reasoning is about one patient: what its turns bring names no
+// other. With records for findings, as they were, each turn named one.
+func TestClinicalReasoningIsAboutOnePatient(t *testing.T) {
+	var r content.Renderer
+	named := func(f *File, n uint64) (patients, turns int) {
+		all := carryOut(t, NewSessions(5, f).Session(0, n), 0, 20, promptly)
+		var text []byte
+		for i := range all[len(all)-1].parts {
+			text = r.AppendText(text, &all[len(all)-1].parts[i])
+		}
+		return bytes.Count(text, []byte("PATIENT: ")), len(all)
+	}
+	records, err := Lookup("healthcare/clinical-reasoning", scenario.Setting{Path: "prompt.turn.content", Value: "patient", Origin: "--set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(20) {
+		if patients, turns := named(lookup(t, "healthcare/clinical-reasoning"), n); patients != 1 || turns < 6 {
+			t.Errorf("session %d of %d turns names %d patients", n, turns, patients)
+		}
+		if patients, turns := named(records, n); patients <= turns {
+			t.Errorf("session %d: %d turns of records name only %d patients", n, turns, patients)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ type document struct {
 // kinds are the generators of documents.
 var kinds = func() map[string]*document {
 	m := map[string]*document{}
-	for _, name := range []string{"contract", "caselaw", "filing", "patient", "paper", "ticks", "code", "prose"} {
+	for _, name := range []string{"contract", "caselaw", "filing", "patient", "findings", "paper", "ticks", "code", "prose"} {
 		d := &document{name: name}
 		for _, lang := range []Lang{English, Chinese} {
 			d.table[lang] = sync.OnceValue(func() *grammarTable { return load(name, lang) })
@@ -119,11 +119,16 @@ var kinds = func() map[string]*document {
 	return m
 }()
 
-// load compiles a grammar: the names that all kinds of a language share, and
-// its own rules.
+// load compiles a grammar: its own rules, those that a patient's record and findings
+// on a patient share, and the names that all kinds of a language share.
 func load(name string, lang Lang) *grammarTable {
 	var text strings.Builder
-	for _, f := range []string{name + "." + lang.String(), "names." + lang.String()} {
+	files := []string{name, "names"}
+	if name == "patient" || name == "findings" {
+		files = []string{name, "clinical", "names"}
+	}
+	for _, f := range files {
+		f += "." + lang.String()
 		b, err := grammars.ReadFile("grammar/" + f + ".txt")
 		if err != nil {
 			panic("BUG: no grammar " + f)

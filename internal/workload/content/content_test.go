@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"hash/fnv"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,26 @@ func TestFilingsAddUp(t *testing.T) {
 	}
 }
 
+// Findings are of a patient whom the text before them has named: they name nobody, and
+// no age, sex or year that could be another's. Records of patients do.
+func TestFindingsNameNoOtherPatient(t *testing.T) {
+	marks := [2]*regexp.Regexp{
+		English: regexp.MustCompile(`PATIENT:|MRN|DOB|SEX:|year-old|\d{4}-\d\d-\d\d|(January|February|March|April|May|June|July|August|September|October|November|December) \d`),
+		Chinese: regexp.MustCompile(`姓名|住院号|性别|年龄|\d{4}-\d\d-\d\d|(19|20)\d\d年`),
+	}
+	for lang, mark := range marks {
+		for seed := range uint64(40) {
+			text := kinds["findings"].Append(nil, seed, 5000, Lang(lang))[saltBytes:]
+			if at := mark.FindIndex(text); at != nil {
+				t.Errorf("%s, seed %d: %q", Lang(lang), seed, text[max(0, at[0]-60):min(len(text), at[1]+60)])
+			}
+			if record := kinds["patient"].Append(nil, seed, 200, Lang(lang))[saltBytes:]; !mark.Match(record) {
+				t.Errorf("%s, seed %d: a record names nobody: %q", Lang(lang), seed, record)
+			}
+		}
+	}
+}
+
 func TestNumerals(t *testing.T) {
 	for v, want := range map[int64]string{1: "一", 10: "十", 12: "十二", 20: "二十", 101: "一百零一", 110: "一百一十", 1005: "一千零五"} {
 		if got := string(appendHan(nil, v)); got != want {
@@ -273,7 +294,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	f("contrct", `did you mean "contract"?`)
-	f("lorem", "want one of caselaw, code, contract, filing, paper, patient, prose, ticks, words, or file:PATH")
+	f("lorem", "want one of caselaw, code, contract, filing, findings, paper, patient, prose, ticks, words, or file:PATH")
 	f("contract/fr", "want en or zh")
 	f("words/zh", "English only")
 	for _, name := range Names() {

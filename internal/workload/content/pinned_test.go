@@ -10,6 +10,8 @@ var pinned = map[string]uint64{
 	"contract/zh": 0xe8a4dd30321f85c0,
 	"filing":      0xce06a0af9c81c3b6,
 	"filing/zh":   0x3007acc2720afa24,
+	"findings":    0x74bdbb7678d0d780,
+	"findings/zh": 0x5cfce1870f608b07,
 	"paper":       0xec5396b37bb276a7,
 	"paper/zh":    0xaed07203be7694e4,
 	"patient":     0xac82a5202754b716,
