@@ -328,7 +328,7 @@ func (t *Trace) Keep(wrong func(*Record) error) (out []error) {
 // OnlyImages returns what is wrong with a request that has nothing but images where
 // those are not sent, nil for others.
 func (t *Trace) OnlyImages(rec *Record) error {
-	if !rec.Wordless() || rec.Images == 0 {
+	if !rec.hasNothing() || rec.Images == 0 {
 		return nil
 	}
 	return &Error{

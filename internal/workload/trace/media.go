@@ -188,7 +188,7 @@ func (r *Reader) parameters(rec *Record, b []byte) (row map[string]json.RawMessa
 // nor a length. One of pictures alone has something, if a run makes pictures. field
 // is where the text should be.
 func (r *Reader) wordless(rec *Record, field string) error {
-	if !rec.Wordless() || rec.Images > 0 {
+	if !rec.hasNothing() || rec.Images > 0 {
 		return nil
 	}
 	text := "is empty: nothing of the row would be sent"

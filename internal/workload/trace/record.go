@@ -98,9 +98,9 @@ func (r *Record) reset(line int) {
 	*r = Record{Line: line, At: Unset, Input: Unknown, Output: Unknown, Delay: Unset, Prefix: Unknown, Cached: Unknown}
 }
 
-// Wordless says whether the record has neither text nor a body nor a length: if it
+// hasNothing says whether the record has neither text nor a body nor a length: if it
 // is sent at all, then for its images.
-func (r *Record) Wordless() bool {
+func (r *Record) hasNothing() bool {
 	for i := range r.Messages {
 		if r.Messages[i].Text != "" {
 			return false

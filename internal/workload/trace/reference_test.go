@@ -218,7 +218,7 @@ func TestNothingToSend(t *testing.T) {
 	}
 	// Of pictures alone there may be something to send: made ones.
 	tr, err := loadText(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a"}}]}]}`, Options{}, Selection{})
-	if err != nil || !tr.Records[0].Wordless() || tr.Records[0].Images != 1 {
+	if err != nil || !tr.Records[0].hasNothing() || tr.Records[0].Images != 1 {
 		t.Errorf("%v, %+v", err, tr)
 	}
 }
