@@ -27,14 +27,19 @@ type PreflightError struct {
 
 // Error returns what is wrong and, behind a semicolon, the fix.
 func (e *PreflightError) Error() string {
-	s := e.Err.Error()
-	if e.Kind != record.NoError {
-		s = e.Kind.String() + ": " + s
-	}
+	s := e.What()
 	if e.Fix != "" {
 		s += "; " + e.Fix
 	}
 	return s
+}
+
+// What returns what is wrong, with its kind, without the fix.
+func (e *PreflightError) What() string {
+	if e.Kind == record.NoError {
+		return e.Err.Error()
+	}
+	return e.Kind.String() + ": " + e.Err.Error()
 }
 
 // Unwrap returns the cause.

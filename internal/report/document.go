@@ -247,7 +247,8 @@ func marks(info *run.Info, saved *scenario.Scenario, in *stats.Input, summary *s
 			out = append(out, detail.Mark{T: start, To: &end, Kind: "finding", Severity: "note", Text: f.Text})
 		}
 	}
-	if info.State != run.Done && info.Message != "" {
+	// Of an interrupted run the state says all that there is to say.
+	if info.State != run.Done && info.Message != "" && info.Message != string(run.Interrupted) {
 		out = append(out, detail.Mark{T: detail.ToMs(in.Duration), Kind: "note", Severity: "fail", Text: info.Message})
 	}
 	if a := info.Alignment; a != nil {

@@ -34,6 +34,7 @@ var rooms = []struct {
 	{"conduct", []string{"floor.go", "lengths.go", "plan.go", "predict.go", "preflight.go", "replay.go", "room.go", "run.go", "target.go", "telemetry.go", "tokenizer.go", "users.go"}},
 	{"detail", []string{"filter.go", "one.go", "requests.go", "scatter.go"}},
 	{"live", []string{"marks.go"}},
+	{"load", []string{"guard.go"}},
 	{"probe", nil},
 	{"report", []string{"row.go"}},
 	{"scenario", []string{"dist.go", "hardware.go", "read.go", "replay.go", "secret.go", "shape.go", "share.go", "validate.go"}},

@@ -191,9 +191,10 @@ func startProblem(sc *scenario.Scenario, err error) *Problem {
 		if _, ok := errors.AsType[*conduct.UsageError](err); ok {
 			p.Status, p.Field = http.StatusBadRequest, "scenario"
 			p.Errors = scenarioErrors(sc, err)
-		} else if _, ok := errors.AsType[*conduct.PreflightError](err); ok {
+		} else if e, ok := errors.AsType[*conduct.PreflightError](err); ok {
 			p.Status, p.Field = http.StatusBadGateway, "target"
-			p.Text = fmt.Sprintf("the target does not answer as it should: %v", err)
+			p.Text = fmt.Sprintf("the target does not answer as it should: %s", e.What())
+			p.Fix = e.Fix
 		}
 	}
 	return p

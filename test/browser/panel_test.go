@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"plimsoll/internal/stats"
 	"plimsoll/test/process"
@@ -260,4 +261,19 @@ func TestFailed(t *testing.T) {
 	if eval[bool](b, "window.pwned === 1 || [...document.querySelectorAll('img,script')].some(e => e.outerHTML.includes('pwned'))") {
 		t.Error("what a server answered became markup")
 	}
+}
+
+// TestTokenAgain: whoever closes the question for the token can have it again.
+func TestTokenAgain(t *testing.T) {
+	base := panel(t, t.TempDir())
+	b := open(t, base, "/", light)
+	b.expected = append(b.expected, "401")
+	b.has("h1")
+	// As a server that was started anew with a token: none that the page knows is right.
+	eval[bool](b, `(window.fetch = () => Promise.resolve(new Response('{"error":{"text":"a token is needed"}}', {status: 401})), true)`)
+	b.has("dialog[open]")
+	b.press(kb.Escape)
+	b.wait("it is closed, and can be opened", "!document.querySelector('dialog') && document.querySelector('.foot .button.small')")
+	eval[bool](b, "(document.querySelector('.foot .button.small').click(), true)")
+	b.has("dialog[open] input")
 }

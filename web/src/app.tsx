@@ -104,6 +104,10 @@ function Rail({ at, close }: { at: Place; close: () => void }) {
     api.version(abort.signal).then((v) => setVersion(v.version), () => {})
     return () => { abort.abort(); clearTimeout(timer) }
   }, [])
+  // Who closes the question for the token gets a button for it, and it comes again after an answer.
+  const [later, setLater] = useState(false)
+  const asks = error?.status === 401
+  useEffect(() => { if (!asks) setLater(false) }, [asks])
   const { page, rest } = routeOf(at.path)
   const shown = [...runs.filter((r) => r.live), ...runs.filter((r) => !r.live)].slice(0, 8)
   return (
@@ -134,23 +138,24 @@ function Rail({ at, close }: { at: Place; close: () => void }) {
       )}
       <div class="foot">
         {error && error.status === 0 && <p class="small is-note" role="status">{t('unreachable')}</p>}
+        {asks && later && <button type="button" class="button small" onClick={() => setLater(false)}>{t('token')}</button>}
         <Looks />
         {/* Its room is there before it is: nothing moves. */}
         <span class="small faint">{version ? t('version', { version }) : '\u00a0'}</span>
       </div>
-      {error?.status === 401 && <TokenDialog />}
+      {asks && !later && <TokenDialog close={() => setLater(true)} />}
     </aside>
   )
 }
 
-function TokenDialog() {
+function TokenDialog({ close }: { close: () => void }) {
   const [token, set] = useState('')
   const enter = (e: Event) => {
     e.preventDefault()
     if (token) location.assign(`${location.pathname}?token=${encodeURIComponent(token.trim())}`)
   }
   return (
-    <Dialog title={t('token')} onClose={() => {}}>
+    <Dialog title={t('token')} onClose={close}>
       <p class="muted">{t('tokenHow')}</p>
       <form class="row" onSubmit={enter}>
         <input class="field" type="password" autocomplete="off" aria-label={t('tokenName')} value={token} onInput={(e) => set(e.currentTarget.value)} />

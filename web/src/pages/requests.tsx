@@ -123,7 +123,7 @@ export function Requests(p: RequestsProps) {
           const term = `${color}:${/\s/.test(name) ? `"${name}"` : name}`
           return (
             <button key={name} type="button" class="plain" aria-pressed={filtered.includes(term)} onClick={() => p.onFilter(toggleTerm(p.filter, term))}>
-              <Key i={color === 'status' ? statusShape[name] ?? 0 : i} {...(color === 'status' && { colour: `st-${name}` })} /><span>{name}</span>
+              <Key i={color === 'status' ? statusShape[name] ?? 0 : i} {...(color === 'status' && { colour: `st-${name}` })} /><span>{color === 'status' ? told(name) : name}</span>
             </button>
           )
         })}

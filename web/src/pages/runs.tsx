@@ -16,12 +16,12 @@ import './runs.css'
 
 const t = words(
   {
-    title: 'Runs', search: 'Search runs', hint: 'name, model, tag, note', focus: 'search the runs', none: 'No run yet. This one needs no server and no keys:', nothing: 'No run has all of these words.', choose: 'Choose {name} for comparing', compare: 'Compare {n}', two: 'Choose two or more to compare',
+    title: 'Runs', search: 'Search runs', hint: 'name, model, tag, note', focus: 'search the runs', none: 'No run yet. This one needs no server and no keys:', nothing: 'No run has all of these words.', chosen: 'Chosen for comparing', choose: 'Choose {name} for comparing', compare: 'Compare {n}', two: 'Choose two or more to compare',
     run: 'Run', verdict: 'Verdict', requests: 'Requests', failures: 'Failures', output: 'Output/s', goodput: 'Goodput', slo: 'SLO', started: 'Started', met: 'met', missed: 'missed', valid: 'valid', 'client-bound': 'client-bound', invalid: 'invalid', interrupted: 'interrupted', killed: 'killed', unreadable: 'unreadable', failed: 'failed', done: 'done', running: 'running', live: 'live', stop: 'Stop', stopping: 'Stopping', edit: 'Edit', name: 'Name', note: 'Note', tags: 'Tags, as gpu=h100 build=v1', save: 'Save', cancel: 'Cancel',
     remove: 'Delete', really: 'Delete this run and all of its data for good', whatWrong: '{file}: {text}. What to do: {fix}', badTags: 'A tag is a name, an equals sign and a value', start: 'Start a run', of: '{n} of {all}', tag: 'Search for {tag}', goCompare: 'compare the chosen runs',
   },
   {
-    title: '运行', search: '搜索运行', hint: '名称、模型、标签、备注', focus: '搜索运行', none: '还没有运行。以下命令无需服务器和密钥：', nothing: '没有运行包含所有这些词。', choose: '选择 {name} 进行对比', compare: '对比 {n} 个', two: '选择两个或更多进行对比',
+    title: '运行', search: '搜索运行', hint: '名称、模型、标签、备注', focus: '搜索运行', none: '还没有运行。以下命令无需服务器和密钥：', nothing: '没有运行包含所有这些词。', chosen: '选入对比', choose: '选择 {name} 进行对比', compare: '对比 {n} 个', two: '选择两个或更多进行对比',
     run: '运行', verdict: '结论', requests: '请求', failures: '失败', output: '输出/s', goodput: '有效吞吐', slo: 'SLO', started: '开始时间', met: '达标', missed: '未达标', valid: '有效', 'client-bound': '受限于客户端', invalid: '无效', interrupted: '已中断', killed: '进程被终止', unreadable: '无法读取', failed: '失败', done: '已完成', running: '运行中', live: '实时', stop: '停止', stopping: '正在停止', edit: '编辑', name: '名称', note: '备注', tags: '标签，例如 gpu=h100 build=v1', save: '保存', cancel: '取消',
     remove: '删除', really: '永久删除此运行及其所有数据', whatWrong: '{file}：{text}。处理办法：{fix}', badTags: '标签由名称、等号和值组成', start: '开始运行', of: '{all} 个中的 {n} 个', tag: '搜索 {tag}', goCompare: '对比所选运行',
   },
@@ -74,7 +74,7 @@ export default function Runs({ query }: PageProps) {
               <table class="table rn-table" aria-label={t('title')}>
                 <thead>
                   <tr>
-                    <th scope="col"><span class="visually-hidden">{t('compare', { n: '' })}</span></th><th scope="col">{t('run')}</th><th scope="col">{t('verdict')}</th>
+                    <th scope="col"><span class="visually-hidden">{t('chosen')}</span></th><th scope="col">{t('run')}</th><th scope="col">{t('verdict')}</th>
                     <th scope="col" class="num rn-c2">{t('requests')}</th><th scope="col" class="num rn-c1">{t('failures')}</th><th scope="col" class="num">ttft p95</th><th scope="col" class="num rn-c2">tpot p95</th>
                     <th scope="col" class="num rn-c1">{t('output')}</th><th scope="col" class="num rn-c3">{t('goodput')}</th><th scope="col" class="rn-c2">{t('slo')}</th><th scope="col" class="rn-c3">{t('started')}</th><th scope="col"><span class="visually-hidden">{t('edit')}</span></th>
                   </tr>

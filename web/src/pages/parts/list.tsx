@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Query, RequestRow, Source } from '../../api'
 import { count, duration, elapsed, plain } from '../../format'
 import { words } from '../../i18n'
+import { told } from '../../i18n/told'
 import { Num, Trouble } from '../../ui'
 import { sessionOf } from '../figures'
 import { rowsInSight } from '../virtual'
@@ -29,7 +30,7 @@ const columns = (): Column[] => [
   { sort: 'n', head: t('n'), num: true, cell: r => r.n },
   { sort: 't', head: t('t'), num: true, cell: r => elapsed(r.t, true) },
   { sort: 'workload', head: t('workload'), cell: (r, colour) => <><Key i={colour(r)} /> {r.workload}</> },
-  { sort: 'status', head: t('status'), cell: r => <span class={r.status === 'error' ? 'is-fail' : r.status === 'ok' ? 'muted' : 'is-note'}>{r.error_kind || r.status}</span> },
+  { sort: 'status', head: t('status'), cell: r => <span class={r.status === 'error' ? 'is-fail' : r.status === 'ok' ? 'muted' : 'is-note'}>{r.error_kind || told(r.status)}</span> },
   { sort: 'ttft', head: 'ttft', num: true, cell: r => <Num f={duration(r.ttft_ms)} /> },
   { sort: 'tpot', head: 'tpot', num: true, cell: r => <Num f={duration(r.tpot_ms)} /> },
   { sort: 'e2e', head: 'e2e', num: true, cell: r => <Num f={duration(r.e2e_ms)} /> },

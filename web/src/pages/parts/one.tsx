@@ -62,7 +62,7 @@ function Told({ one }: { one: One }) {
   const r = one.row
   const facts: [string, ComponentChildren][] = [
     [t('workload'), r.workload],
-    [t('status'), <span class={r.status === 'error' ? 'is-fail' : r.status === 'ok' ? '' : 'is-note'}>{r.status}{r.error_kind && ` · ${r.error_kind}`}{r.http_status !== null && r.http_status !== 200 && ` · HTTP ${r.http_status}`}</span>],
+    [t('status'), <span class={r.status === 'error' ? 'is-fail' : r.status === 'ok' ? '' : 'is-note'} title={r.status}>{told(r.status)}{r.error_kind && ` · ${r.error_kind}`}{r.http_status !== null && r.http_status !== 200 && ` · HTTP ${r.http_status}`}</span>],
     ['ttft', <Num f={duration(r.ttft_ms)} />], ['tpot', <Num f={duration(r.tpot_ms)} />], ['e2e', <Num f={duration(r.e2e_ms)} />],
     [t('prompt'), <Num f={count(r.prompt_tokens)} />], [t('cached'), <Num f={count(r.cached_tokens)} />], [t('output'), <Num f={count(r.output_tokens)} />],
     [t('finish'), r.finish || '–'], [t('time'), <span class="num">{elapsed(r.t, true)}</span>], [t('user'), r.user], [t('session'), <span title={`session:${r.session}`}>{sessionOf(r)}, {r.turn}</span>], [t('step'), r.step + 1],
@@ -90,7 +90,7 @@ function Told({ one }: { one: One }) {
         <>
         <table class="table" aria-label={t('server')}>
           <thead><tr><th scope="col">{t('signal')}</th><th scope="col" class="num">{t('mean')}</th><th scope="col" class="num">{t('max')}</th></tr></thead>
-          <tbody>{(all ? one.server : first).map(s => <tr key={s.signal + s.stat}><td title={s.signal}>{serverName(s.signal)}{s.stat !== 'value' && <span class="muted"> {s.stat}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
+          <tbody>{(all ? one.server : first).map(s => <tr key={s.signal + s.stat}><td title={s.signal}>{serverName(s.signal)}{s.stat !== 'value' && <span class="muted"> {told(s.stat)}</span>}</td><td class="num"><Num f={figure(s.mean, s.unit)} /></td><td class="num"><Num f={figure(s.max, s.unit)} /></td></tr>)}</tbody>
         </table>
         {first.length < one.server.length && <span><button type="button" class="button small no-print" aria-expanded={all} onClick={() => setAll(!all)}>{all ? t('few') : t('all', { n: one.server.length })}</button></span>}
         </>
@@ -155,7 +155,7 @@ function Picture({ one }: { one: One }) {
         <summary class="muted">{t('points')}</summary>
         <table class="table" aria-label={t('points')}>
           <thead><tr><th scope="col">{t('point')}</th><th scope="col" class="num">{t('since')}</th></tr></thead>
-          <tbody>{w.instants.map(i => <tr key={i.name}><td class="mono">{i.name}</td><td class="num">{i.t === scheduled ? '0' : <Num f={duration(i.t - scheduled)} />}</td></tr>)}</tbody>
+          <tbody>{w.instants.map(i => <tr key={i.name}><td title={i.name}>{told(i.name)}</td><td class="num">{i.t === scheduled ? '0' : <Num f={duration(i.t - scheduled)} />}</td></tr>)}</tbody>
         </table>
       </details>
     </div>
