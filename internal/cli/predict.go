@@ -60,7 +60,7 @@ type twinPredictCmd struct {
 	Rate        string `name:"rate" placeholder:"R[,R...]" group:"load" help:"Requests a second, whatever the answers do, instead of users."`
 	Arrival     string `name:"arrival" placeholder:"KIND" group:"load" help:"How a rate arrives: poisson (default), constant or gamma."`
 	Burstiness  string `name:"burstiness" placeholder:"X" group:"load" help:"Of gamma arrivals: 1 is poisson, less is burstier, more is more even."`
-	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open, diurnal or on-off."`
+	Shape       string `name:"shape" placeholder:"SHAPE" group:"load" help:"How the rate goes: ramp:from=0.1,to=3,over=5m, spikes:to=5,every=1m,for=5s, market-open:to=10,after=30s,fade=1m, diurnal:low=0.5,high=1.5,period=1h or on-off:on=10s,off=20s."`
 	Stages      string `name:"stages" placeholder:"FILE" group:"load" help:"Stages instead of a rate and a duration: a file of lines as 30s:10 or 1m:10..50, or the stages with commas."`
 	Duration    string `name:"duration" placeholder:"D" group:"load" help:"Length of the steady window of each step."`
 	Requests    string `name:"requests" placeholder:"N" group:"load" help:"Number of requests of each step, instead of a duration."`
@@ -186,6 +186,12 @@ func (c *twinPredictCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	if cluster.Model == "" {
 		cluster.Model = s.Target.Model // "" takes the default
+	}
+	if probe.Of(s) != "" {
+		// A fit that asks what the server runs on is told.
+		if err := conduct.DeclareTwin(s, cluster); err != nil {
+			return usagef("twin predict: %w", err)
+		}
 	}
 	cfg := &conduct.PredictConfig{
 		Scenario: s, Cluster: cluster, Router: c.Router, Version: buildInfo().Version, Explain: c.Explain,

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"plimsoll/internal/message"
+	"plimsoll/internal/probe"
 	"plimsoll/internal/random"
 	"plimsoll/internal/report"
 	"plimsoll/internal/scenario"
@@ -77,25 +80,28 @@ func (c *workloadsListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, listed{f.Name, f.About, f.Stresses, f.Arrival, len(f.Vary)})
+		all = append(all, listed{f.Name, f.About, append([]string{}, f.Stresses...), f.Arrival, len(f.Vary)})
 	}
 	if c.Output == "json" {
 		return a.printJSON(map[string]any{"schema": "plimsoll.workloads/1", "workloads": all})
 	}
 	w := a.env.Stdout
 	// Industries first, then the probes.
-	probes := []string{"gpu-hbm", "architecture", "kv", "fabric"}
+	families := []string{"gpu-hbm", "architecture", "kv", "fabric"}
 	slices.SortStableFunc(all, func(x, y listed) int {
 		rank := func(n string) int {
 			family, _, _ := strings.Cut(n, "/")
-			return slices.Index(probes, family)
+			return slices.Index(families, family)
 		}
 		return rank(x.Name) - rank(y.Name)
 	})
 	for _, l := range all {
 		fmt.Fprintf(w, "%s\n", l.Name)
-		stresses := "Stresses " + strings.Join(l.Stresses, ", ") + "."
-		for _, line := range report.Wrap(l.About+" "+stresses, report.Width-4) {
+		text := l.About
+		if len(l.Stresses) > 0 {
+			text += " Stresses " + strings.Join(l.Stresses, ", ") + "."
+		}
+		for _, line := range report.Wrap(text, report.Width-4) {
 			fmt.Fprintf(w, "   %s\n", line)
 		}
 	}
@@ -132,6 +138,7 @@ func (c *workloadsShowCmd) Run(a *app) error {
 	facts := m.Facts("")
 	var files []*workload.File
 	var shapes []*workload.Shape
+	var steps [][]shownStep
 	for _, name := range c.Names {
 		f, _, err := c.open(a, name)
 		if err != nil {
@@ -139,9 +146,14 @@ func (c *workloadsShowCmd) Run(a *app) error {
 		}
 		files = append(files, f)
 		shapes = append(shapes, workload.ShapeOf(f, facts))
+		steps = append(steps, c.ladder(a, name, f))
 	}
 	if c.Output == "json" {
-		return a.printJSON(map[string]any{"schema": "plimsoll.shape/1", "shapes": shapes})
+		out := make([]shownShape, len(shapes))
+		for i := range shapes {
+			out[i] = shownShape{shapes[i], steps[i]}
+		}
+		return a.printJSON(map[string]any{"schema": "plimsoll.shape/1", "shapes": out})
 	}
 	w := a.env.Stdout
 	if len(files) == 1 {
@@ -196,14 +208,13 @@ func (c *workloadsShowCmd) Run(a *app) error {
 			fmt.Fprintln(w, strings.TrimRight(line, " "))
 		}
 	}
-	if len(files) == 1 && len(files[0].Vary) > 0 {
-		fmt.Fprintf(w, "The shape is that of the file; %d rungs vary it:\n", len(files[0].Vary))
-		for i, rung := range files[0].Rungs() {
-			var set []string
-			for _, s := range rung {
-				set = append(set, s.Path+"="+s.Value)
-			}
-			for j, l := range report.Wrap(strings.Join(set, ", "), report.Width-6) {
+	if len(files) == 1 && len(steps[0]) > 0 {
+		if len(files[0].Vary) > 0 {
+			fmt.Fprintln(w, "Each axis is that of the rung that loads the part most.")
+		}
+		fmt.Fprintf(w, "Given alone it is sent in %s:\n", report.Plural(len(steps[0]), "step"))
+		for i, st := range steps[0] {
+			for j, l := range report.Wrap(st.text(), report.Width-6) {
 				at := "    "
 				if j == 0 {
 					at = fmt.Sprintf("%3d ", i+1)
@@ -213,6 +224,96 @@ func (c *workloadsShowCmd) Run(a *app) error {
 		}
 	}
 	return nil
+}
+
+// shownShape is a shape in JSON, with the steps that the workload is sent in.
+type shownShape struct {
+	*workload.Shape
+	Steps []shownStep `json:"steps,omitempty"`
+}
+
+// shownStep is a step of a ladder as a run sends it.
+type shownStep struct {
+	Users     int               `json:"users,omitempty"`
+	Requests  int               `json:"requests,omitempty"`
+	DurationS float64           `json:"duration_s,omitempty"`
+	Set       map[string]string `json:"set,omitempty"`
+	Parts     []shownPart       `json:"parts,omitempty"`
+}
+
+// shownPart is what some of the users of a step send.
+type shownPart struct {
+	Workload string            `json:"workload,omitempty"`
+	Weight   int               `json:"weight"`
+	Set      map[string]string `json:"set,omitempty"`
+}
+
+// text says a step in a line.
+func (s *shownStep) text() string {
+	out := report.Plural(s.Users, "user")
+	switch {
+	case s.Requests > 0:
+		out += ", " + report.Plural(s.Requests, "request")
+	case s.DurationS > 0:
+		out += ", " + report.Seconds(s.DurationS)
+	}
+	if len(s.Set) > 0 {
+		out += ": " + fieldsText(s.Set)
+	}
+	if len(s.Parts) > 0 {
+		texts := make([]string, len(s.Parts))
+		for i, p := range s.Parts {
+			what := []string{}
+			if p.Workload != "" {
+				what = append(what, p.Workload)
+			}
+			if len(p.Set) > 0 {
+				what = append(what, fieldsText(p.Set))
+			}
+			if len(what) == 0 {
+				what = append(what, "the workload itself")
+			}
+			texts[i] = strings.Join(what, " with ")
+			if p.Weight > 1 {
+				texts[i] = strconv.Itoa(p.Weight) + " of " + texts[i]
+			}
+		}
+		out += "; side by side " + strings.Join(texts, ", ")
+	}
+	return out
+}
+
+// fieldsText writes fields with their values, by path.
+func fieldsText(set map[string]string) string {
+	var out []string
+	for _, p := range slices.Sorted(maps.Keys(set)) {
+		out = append(out, p+"="+set[p])
+	}
+	return strings.Join(out, ", ")
+}
+
+// ladder are the steps that a run makes of a workload that is given alone; of one whose
+// fields are set here, which no run can do, the rungs of its file.
+func (c *workloadsShowCmd) ladder(a *app, name string, f *workload.File) []shownStep {
+	var out []shownStep
+	if len(c.Set) > 0 || name == "-" {
+		for _, rung := range f.Rungs() {
+			st := shownStep{Users: 1, Set: map[string]string{}}
+			for _, s := range rung {
+				st.Set[s.Path] = s.Value
+			}
+			out = append(out, st)
+		}
+		return out
+	}
+	for _, l := range probe.Ladder(name, a.env.readFile) {
+		st := shownStep{Users: l.Users, Requests: l.Requests, DurationS: l.Duration.Seconds(), Set: l.Set}
+		for _, p := range l.Parts {
+			st.Parts = append(st.Parts, shownPart{p.Workload, max(p.Weight, 1), p.Set})
+		}
+		out = append(out, st)
+	}
+	return out
 }
 
 // source returns the text of the one workload that is shown, none of one that came

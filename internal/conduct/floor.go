@@ -46,6 +46,31 @@ func TPOTFloor(s *scenario.Scenario) *float64 {
 	return &ms
 }
 
+// DeclareTwin says in a scenario what a simulated replica runs on, as a user would of a
+// server, where the scenario does not and the catalogue has it. The devices are those that
+// share each layer: those of a pipeline work one after another. The error is that of the
+// cluster.
+func DeclareTwin(s *scenario.Scenario, cfg twin.ClusterConfig) error {
+	c, err := twin.NewCluster(cfg)
+	if err != nil {
+		return err
+	}
+	s.Target.Model = c.Model.Name
+	if s.Target.Hardware.GPU != "" || c.Layout == nil {
+		return nil // of fixed steps nothing is read
+	}
+	h := scenario.Hardware{GPU: c.Config.GPU, GPUs: max(1, c.Config.TP), Precision: string(c.Config.Precision)}
+	if _, known := precisionBytes[h.Precision]; !known {
+		return nil
+	}
+	own := *s
+	own.Target.Hardware = h
+	if _, err := checkHardware(&own); err == nil {
+		s.Target.Hardware = h
+	}
+	return nil
+}
+
 // intendedReuse is the share of prompt tokens that the users mean to be found in
 // a prefix cache; nil when nobody knows. Synthetic prompts have nothing in common.
 func intendedReuse(s *scenario.Scenario, r *replay) *float64 {

@@ -53,6 +53,9 @@ func fitRouting(d *data, out *run.Probe) {
 			fast = i
 		}
 	}
+	if slow == fast {
+		fast = (slow + 1) % len(values) // all take as long: any two will do
+	}
 	e := ratio(values[fast], values[slow])
 	result(out, "spread", e, "times", true, "The time of a token of %s over that of %s, the slowest over the fastest of %d domains (Hodges and Lehmann on logarithms; the two were picked, so that a little above 1 means nothing).", names[slow], names[fast], len(values))
 	for i, n := range names {

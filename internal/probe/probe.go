@@ -127,6 +127,16 @@ func Complete(readFile func(string) ([]byte, error)) func(*scenario.Scenario) ma
 	}
 }
 
+// Ladder returns the steps that a workload runs which is given alone and without a load,
+// as Complete makes them; nil for one that has none. ReadFile reads the workloads that are
+// files.
+func Ladder(name string, readFile func(string) ([]byte, error)) []scenario.LoadStep {
+	s := scenario.Default()
+	s.Users.Workload = []scenario.Share{{Name: name, Weight: 1}}
+	Complete(readFile)(s)
+	return s.Load.Steps
+}
+
 // rungs are the steps of the ladder of a file: for each rung each level of the load.
 func rungs(f *workload.File, k *kind, l *scenario.Load) []scenario.LoadStep {
 	var levels []scenario.LoadStep

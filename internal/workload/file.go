@@ -31,6 +31,8 @@ type File struct {
 	Vary []map[string]string `yaml:"vary,omitempty"`
 
 	compiled compiled
+	// rungs are the workloads that Vary makes of this one.
+	rungs []*File
 }
 
 // The parts of the stack that a workload may stress.

@@ -132,8 +132,9 @@ func Read(name string, data []byte, around *Around, settings ...scenario.Setting
 	// Each rung of a probe must make a workload too.
 	var errs strictyaml.Errors
 	for i, rung := range f.Rungs() {
-		_, _, err := read(name, data, around, append(slices.Clone(settings), rung...))
+		one, _, err := read(name, data, around, append(slices.Clone(settings), rung...))
 		if err == nil {
+			f.rungs = append(f.rungs, one)
 			continue
 		}
 		at := fmt.Sprintf("vary[%d]", i)
@@ -264,6 +265,7 @@ func (c *checker) check() {
 	c.cancel()
 	c.media()
 	c.vary()
+	c.firstTurn()
 	for at, limits := range map[string][]scenario.Limit{"slo.all": f.SLO.All, "slo.first": f.SLO.First, "slo.later": f.SLO.Later} {
 		for i, l := range limits {
 			if l.Metric == scenario.OfWorkloads {
@@ -316,6 +318,36 @@ func (c *checker) session() {
 	}
 	if s.MaxContext == 0 {
 		s.MaxContext = defaultContext
+	}
+}
+
+// firstTurn refuses a longest context that no first turn keeps to: such a turn is sent
+// whatever its length.
+func (c *checker) firstTurn() {
+	s, k := &c.f.Session, &c.f.compiled
+	if len(c.errs) > 0 || len(c.known) > 0 || !c.doc.Has("session.max-context") {
+		return
+	}
+	low := func(d random.Dist) float64 { least, _ := d.Bounds(); return max(0, least) }
+	least := low(k.system) + low(k.group) + low(k.document)*low(k.documents) + low(k.turn)
+	if c.f.Retrieval != nil {
+		least += low(k.passages) * low(k.passage)
+	}
+	answer := k.output
+	if k.hasFirst {
+		answer = k.first
+	}
+	most, what := least+low(answer), "prompt.turn"
+	for _, l := range []struct {
+		name string
+		n    float64
+	}{{"prompt.system", low(k.system)}, {"prompt.group", low(k.group)}, {"prompt.session", low(k.document) * low(k.documents)}} {
+		if l.n > low(k.turn) && c.doc.Has(l.name) {
+			what = l.name
+		}
+	}
+	if most > float64(s.MaxContext) {
+		c.fail("session.max-context", fmt.Sprintf("the first prompt and its answer are at least %.0f tokens: want at least so many, or a shorter %s", most, what), strconv.Itoa(s.MaxContext), "")
 	}
 }
 

@@ -44,6 +44,9 @@ func TestErrorsOfFiles(t *testing.T) {
 	f(head+turn+"session: {turns: 'lognormal:p50=5,p99=9'}",
 		`own.yaml:3:18: session.turns: want at most 100000, and there is no largest one: add max=100000, got lognormal:p50=5,p99=9`)
 	f(head+turn+"session: {think: 1s, tick: 1s}", "own.yaml:3:28: session.tick: give either think or tick: turns follow either the answers or the clock")
+	f(head+"session: {max-context: 100}\nprompt: {turn: 5000}\noutput: 10", "own.yaml:2:24: session.max-context: the first prompt and its answer are at least 5010 tokens: want at least so many, or a shorter prompt.turn, got 100")
+	f(head+"session: {max-context: 1000}\nprompt: {system: 900, turn: 50}\noutput: {tokens: 10, first: 51}", "own.yaml:2:24: session.max-context: the first prompt and its answer are at least 1001 tokens: want at least so many, or a shorter prompt.system, got 1000")
+	f(head + "session: {max-context: 1000}\nprompt: {system: 900, turn: uniform:50..5000}\noutput: {tokens: 10, first: 50}")
 	f(head+turn+"session: {tick: 0s}", "own.yaml:3:17: session.tick: want ticks that are always longer than 0: add a min, got 0s")
 	f(head+turn+"session: {history: servers}", `own.yaml:3:20: session.history: want one of server, recorded, none, got "servers"; did you mean server?`)
 	f(head+"prompt: {turn: 5, group: {tokens: 5, users: 3, sets: 2}}", "own.yaml:2:26: prompt.group: want either users (how many share one text) or sets (how many texts there are)")

@@ -170,7 +170,7 @@ func anyFile(t *rapid.T) *File {
 		w("  turns: %d", n("turns", 1, 4))
 	}
 	if yes("bounded") {
-		w("  max-context: %d", n("max", 100, 3000))
+		w("  max-context: %d", n("max", 400, 3000)) // room for the shortest first turn
 	}
 	if !forks && yes("tick") {
 		w("  tick: %dms", n("tick", 1, 5000))

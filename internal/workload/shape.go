@@ -160,16 +160,24 @@ const (
 	scoreRange = 1000
 )
 
-// ShapeOf works out the shape of a workload.
+// ShapeOf works out the shape of a workload. Of one with a ladder each axis is that of
+// the rung that loads the part most; all else is that of the file.
 func ShapeOf(f *File, facts *Facts) *Shape {
 	s := measure(f, facts)
+	all := []*Shape{s}
+	for _, rung := range f.rungs {
+		all = append(all, measure(rung, facts))
+	}
 	plain, err := Read("plain.yaml", []byte("name: plain\nprompt: {turn: 100}\noutput: 100\n"), nil)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
 	ref := measure(plain, facts)
 	axis := func(name, unit string, of func(*Shape) float64) {
-		a := Axis{Name: name, Unit: unit, Value: of(s), Declared: slices.Contains(f.Stresses, name)}
+		a := Axis{Name: name, Unit: unit, Declared: slices.Contains(f.Stresses, name)}
+		for _, one := range all {
+			a.Value = max(a.Value, of(one))
+		}
 		if r := of(ref); a.Value > r && r > 0 {
 			a.Score = min(math.Log(a.Value/r)/math.Log(scoreRange), 1)
 		}

@@ -2,8 +2,6 @@ package workload
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"plimsoll/internal/workload/content"
@@ -52,10 +50,6 @@ func TestLibraryStressesWhatItSays(t *testing.T) {
 		"healthcare/patient-summary": Compute, "research/literature-synthesis": Bandwidth, "research/citation-expansion": KV,
 	}
 	for _, name := range Names() {
-		family, _, _ := strings.Cut(name, "/")
-		if !slices.Contains([]string{"legal", "finance", "healthcare", "research"}, family) {
-			continue
-		}
 		s := ShapeOf(lookup(t, name), llama8b)
 		best := s.Axes[0]
 		for _, a := range s.Axes {
@@ -69,6 +63,21 @@ func TestLibraryStressesWhatItSays(t *testing.T) {
 		if want := most[name]; want != "" && best.Name != want {
 			t.Errorf("%s stresses %s most, want %s", name, best.Name, want)
 		}
+	}
+}
+
+// Each axis of a ladder is that of the rung that loads the part most.
+func TestShapeOfLadder(t *testing.T) {
+	score := func(text string) float64 {
+		f, err := Read("x.yaml", []byte("name: x\noutput: 1\n"+text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ShapeOf(f, llama8b).Axes[0].Score
+	}
+	alone := score("prompt: {turn: 8000}\n")
+	if got := score("prompt: {turn: 100}\nvary: [{prompt.turn: 8000}, {prompt.turn: 400}]\n"); got != alone || got < Stressed {
+		t.Errorf("a ladder up to 8,000 tokens scores %g, its top alone %g", got, alone)
 	}
 }
 

@@ -343,6 +343,7 @@ export const scenario: Record<string, string> = {
   'want the number of branches': '需要分支数',
   'want the whole URL of an embeddings or search endpoint': '须为 embeddings 或检索端点的完整 URL',
   'want ticks that are always longer than 0: add a min': 'tick 须始终大于 0：请加上 min',
+  'the first prompt and its answer are at least {} tokens: want at least so many, or a shorter {}': '首个提示词及其回答至少有 {1} token：须不小于此值，或缩短 {2}',
   'want width and height of 1 to {} pixels': '宽和高须为 1 到 {1} 像素',
   'want {}, {} or {}': '须为 {1}、{2} 或 {3}',
   'workload: it needs {}, which is not carried out here: leave that out of the workload': '负载需要 {1}，而此处不支持：请从负载中去掉',
