@@ -161,6 +161,41 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
+// A prediction has every way of spreading a model that the command line has.
+func TestPredictionsSpread(t *testing.T) {
+	s := newServer(t, nil)
+	ask := func(more string) (p Prediction, status int, body string) {
+		t.Helper()
+		status, _, b := call(t, s, "POST", "/api/twin/predict", `{"model": "deepseek-v3", "gpu": "h200", "users": [4], "requests": 20, "prompt_tokens": 200, "output_tokens": 20`+more+`}`)
+		if status == http.StatusOK {
+			if err := json.Unmarshal([]byte(b), &p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p, status, string(b)
+	}
+	base, _, said := ask(`, "tp": 8`)
+	if !base.Fits || len(base.Points) != 1 {
+		t.Fatalf("%s", said)
+	}
+	for more, want := range map[string]func(p *Prediction) bool{
+		`, "tp": 8, "pp": 2`:                                      func(p *Prediction) bool { return p.Memory.Weights < 0.6*base.Memory.Weights },
+		`, "tp": 1, "dp": 8, "ep": 8`:                             func(p *Prediction) bool { return p.Memory.KVTokens != base.Memory.KVTokens },
+		`, "tp": 8, "kv_fp8": true`:                               func(p *Prediction) bool { return float64(p.Memory.KVTokens) > 1.9*float64(base.Memory.KVTokens) },
+		`, "tp": 8, "replicas": 2, "router": "least-loaded"`:      func(p *Prediction) bool { return p.Memory.KVTokens == base.Memory.KVTokens },
+		`, "gpus": 32, "tp": 8, "pp": 2, "router": "round-robin"`: func(p *Prediction) bool { return strings.Contains(p.Cluster, "2 replicas of 16") },
+	} {
+		if p, status, said := ask(more); status != http.StatusOK || !p.Fits || len(p.Points) != 1 || !want(&p) {
+			t.Errorf("%s: %d %s", more, status, said)
+		}
+	}
+	for more, field := range map[string]string{`, "router": "random"`: "router", `, "pp": -1`: "pp", `, "dp": 100001`: "dp"} {
+		if _, status, said := ask(more); status != http.StatusBadRequest || !strings.Contains(said, `"field":"`+field+`"`) {
+			t.Errorf("%s: %d %s", more, status, said)
+		}
+	}
+}
+
 // TestPredictionsAreBounded: no more predictions are made at once than there are places.
 func TestPredictionsAreBounded(t *testing.T) {
 	s := newServer(t, nil)

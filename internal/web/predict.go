@@ -81,11 +81,12 @@ type twinCatalogue struct {
 	GPUs       []CatalogueGPU    `json:"gpus"`
 	Engines    []CatalogueEngine `json:"engines"`
 	Precisions []twin.Precision  `json:"precisions"`
+	Routers    []string          `json:"routers"`
 }
 
 func (s *Server) catalogue(w http.ResponseWriter, _ *http.Request) error {
 	c := twin.Builtin()
-	out := twinCatalogue{Precisions: []twin.Precision{twin.BF16, twin.FP8, twin.FP8Block, twin.FP4, twin.INT8, twin.INT4}}
+	out := twinCatalogue{Routers: twin.Routers(), Precisions: []twin.Precision{twin.BF16, twin.FP8, twin.FP8Block, twin.FP4, twin.INT8, twin.INT4}}
 	for i := range c.Models {
 		m := &c.Models[i]
 		out.Models = append(out.Models, CatalogueModel{Name: m.Name, Title: m.ID, Params: m.Params(), Active: m.ActiveParams(), Context: m.Context})
@@ -111,8 +112,12 @@ type PredictRequest struct {
 	GPU          string    `json:"gpu,omitempty"`
 	GPUs         int       `json:"gpus,omitempty"`
 	TP           int       `json:"tp,omitempty"`
+	PP           int       `json:"pp,omitempty"`
+	DP           int       `json:"dp,omitempty"`
 	EP           int       `json:"ep,omitempty"`
 	Replicas     int       `json:"replicas,omitempty"`
+	Router       string    `json:"router,omitempty"`
+	KVFP8        bool      `json:"kv_fp8,omitempty"`
 	Precision    string    `json:"precision,omitempty"`
 	Engine       string    `json:"engine,omitempty"`
 	PromptTokens distText  `json:"prompt_tokens,omitempty"`
@@ -219,7 +224,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) error {
 		out.By = "rate"
 	}
 	cfg := twin.ClusterConfig{
-		Model: in.Model, GPU: in.GPU, Engine: in.Engine, Precision: twin.Precision(in.Precision), TP: in.TP, EP: in.EP, Replicas: in.Replicas,
+		Model: in.Model, GPU: in.GPU, Engine: in.Engine, Precision: twin.Precision(in.Precision), TP: in.TP, PP: in.PP, DP: in.DP, EP: in.EP, Replicas: in.Replicas, KVFP8: in.KVFP8,
 	}
 	if err := cfg.Spread(in.GPUs); err != nil {
 		return wrong("gpus", "%v", err)
@@ -283,10 +288,15 @@ func (in *PredictRequest) check() error {
 	for _, f := range []struct {
 		name string
 		n    int
-	}{{"gpus", in.GPUs}, {"tp", in.TP}, {"ep", in.EP}, {"replicas", in.Replicas}} {
+	}{{"gpus", in.GPUs}, {"tp", in.TP}, {"pp", in.PP}, {"dp", in.DP}, {"ep", in.EP}, {"replicas", in.Replicas}} {
 		if f.n < 0 || f.n > 100_000 {
 			return wrong(f.name, "%d: want 1 to 100000", f.n)
 		}
+	}
+	if in.Router != "" && !slices.Contains(twin.Routers(), in.Router) {
+		p := wrong("router", "there is no router %s", strictyaml.Quote(in.Router))
+		p.Fix = "one of " + strings.Join(twin.Routers(), ", ")
+		return p
 	}
 	if in.Workload != "" && !slices.Contains(workload.Names(), in.Workload) {
 		p := wrong("workload", "there is no workload %s in the library", strictyaml.Quote(in.Workload))
@@ -382,7 +392,7 @@ func (s *Server) point(ctx context.Context, in *PredictRequest, cfg twin.Cluster
 	if err != nil {
 		return nil, &Problem{Status: http.StatusBadRequest, Text: err.Error(), Errors: scenarioErrors(nil, err)}
 	}
-	res, err := conduct.Predict(ctx, &conduct.PredictConfig{Scenario: sc, Cluster: cfg, Version: s.cfg.Version})
+	res, err := conduct.Predict(ctx, &conduct.PredictConfig{Scenario: sc, Cluster: cfg, Router: in.Router, Version: s.cfg.Version})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

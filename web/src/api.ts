@@ -162,9 +162,10 @@ export interface TwinCatalogue {
   gpus: { name: string; title: string; memory_gib: number; bandwidth_tbs: number; bf16_tflops: number; fp8_tflops: number; fp4_tflops: number; domain: number }[]
   engines: { name: string; title: string }[]
   precisions: string[]
+  routers: string[]
 }
 export interface TwinAsk {
-  model: string; gpu: string; gpus?: number; tp?: number; ep?: number; replicas?: number; precision?: string; engine?: string
+  model: string; gpu: string; gpus?: number; tp?: number; pp?: number; dp?: number; ep?: number; replicas?: number; router?: string; precision?: string; kv_fp8?: boolean; engine?: string
   /** A number of tokens, or a distribution. */
   prompt_tokens?: number | string; output_tokens?: number | string; workload?: string; users?: number[]; rates?: number[]; requests?: number
 }

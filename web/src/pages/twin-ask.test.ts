@@ -14,11 +14,12 @@ describe('readLoads', () => {
 
 describe('askFor', () => {
   it('asks for what is in the form', () => {
-    expect(askFor(usual)).toEqual({ ask: { model: 'llama-3.1-8b', gpu: 'h100', tp: 1, ep: 1, replicas: 1, engine: 'vllm', prompt_tokens: '1024', output_tokens: '256', users: [1, 2, 4, 8, 16, 32, 64, 128, 256] } })
+    expect(askFor(usual)).toEqual({ ask: { model: 'llama-3.1-8b', gpu: 'h100', tp: 1, pp: 1, dp: 1, ep: 1, replicas: 1, router: 'round-robin', engine: 'vllm', prompt_tokens: '1024', output_tokens: '256', users: [1, 2, 4, 8, 16, 32, 64, 128, 256] } })
     expect(askFor({ ...usual, workload: 'legal/x', by: 'rates', loads: '2.5', precision: 'fp8' })).toMatchObject({ ask: { workload: 'legal/x', rates: [2.5], precision: 'fp8' } })
+    expect(askFor({ ...usual, pp: '2', dp: '4', ep: '8', kv: 'fp8', router: 'least-loaded' })).toMatchObject({ ask: { pp: 2, dp: 4, ep: 8, kv_fp8: true, router: 'least-loaded' } })
   })
   it('names every wrong field', () => {
-    expect(askFor({ ...usual, tp: '0', replicas: 'two', loads: '', prompt: ' ' })).toEqual({ wrong: { tp: 'whole', replicas: 'whole', loads: 'loads', prompt: 'length' } })
+    expect(askFor({ ...usual, tp: '0', pp: '-1', dp: '1.5', replicas: 'two', loads: '', prompt: ' ' })).toEqual({ wrong: { tp: 'whole', pp: 'whole', dp: 'whole', replicas: 'whole', loads: 'loads', prompt: 'length' } })
     expect(askFor({ ...usual, loads: Array.from({ length: 33 }, (_, i) => i + 1).join(' ') })).toEqual({ wrong: { loads: 'many' } })
   })
 })

@@ -7,9 +7,14 @@ export interface Design {
   model: string
   gpu: string
   tp: string
+  pp: string
+  dp: string
   ep: string
   replicas: string
+  router: string
   precision: string
+  /** '' as the linear layers are published, or fp8. */
+  kv: string
   engine: string
   workload: string
   prompt: string
@@ -19,7 +24,7 @@ export interface Design {
 }
 
 export const usual: Design = {
-  model: 'llama-3.1-8b', gpu: 'h100', tp: '1', ep: '1', replicas: '1', precision: '', engine: 'vllm', workload: '', prompt: '1024', output: '256', by: 'users', loads: '1, 2, 4, 8, 16, 32, 64, 128, 256',
+  model: 'llama-3.1-8b', gpu: 'h100', tp: '1', pp: '1', dp: '1', ep: '1', replicas: '1', router: 'round-robin', precision: '', kv: '', engine: 'vllm', workload: '', prompt: '1024', output: '256', by: 'users', loads: '1, 2, 4, 8, 16, 32, 64, 128, 256',
 }
 
 /** A field that cannot be read, by its name. */
@@ -49,12 +54,14 @@ export function readLoads(text: string, by: 'users' | 'rates'): number[] | null 
 /** What to ask the server for a design, or which fields are wrong. */
 export function askFor(d: Design): { ask: TwinAsk } | { wrong: Wrong } {
   const wrong: Wrong = {}
-  const number = (name: 'tp' | 'ep' | 'replicas'): number => {
+  const number = (name: 'tp' | 'pp' | 'dp' | 'ep' | 'replicas'): number => {
     const v = whole(d[name])
     if (v === null) wrong[name] = 'whole'
     return v ?? 1
   }
   const tp = number('tp')
+  const pp = number('pp')
+  const dp = number('dp')
   const ep = number('ep')
   const replicas = number('replicas')
   const loads = readLoads(d.loads, d.by)
@@ -64,7 +71,7 @@ export function askFor(d: Design): { ask: TwinAsk } | { wrong: Wrong } {
   if (Object.keys(wrong).length > 0 || loads === null) return { wrong }
   return {
     ask: {
-      model: d.model, gpu: d.gpu, tp, ep, replicas, ...(d.engine && { engine: d.engine }), ...(d.precision && { precision: d.precision }),
+      model: d.model, gpu: d.gpu, tp, pp, dp, ep, replicas, router: d.router, ...(d.kv === 'fp8' && { kv_fp8: true }), ...(d.engine && { engine: d.engine }), ...(d.precision && { precision: d.precision }),
       ...(d.workload ? { workload: d.workload } : { prompt_tokens: d.prompt.trim(), output_tokens: d.output.trim() }),
       [d.by]: loads,
     },
@@ -81,6 +88,7 @@ export function designOf(query: URLSearchParams): Design {
     if (v !== null) (d as unknown as Record<string, string>)[k] = v.slice(0, 400)
   }
   if (d.by !== 'rates') d.by = 'users'
+  if (d.kv !== 'fp8') d.kv = ''
   return d
 }
 

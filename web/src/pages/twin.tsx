@@ -10,20 +10,21 @@ import { told } from '../i18n/told'
 import { setQuery } from '../route'
 import { Later, Switch, Trouble, useLoad, saying } from '../ui'
 import { Chart, type ChartSeries } from './parts/chart'
+import { loadParts } from './find-runs'
 import { useRested } from './parts/size'
 import { loadOf, stepsOf } from './step-figures'
 import './twin.css'
-import { askFor, type Design, designOf, linkOf, memoryParts, type Wrong } from './twin-ask'
+import { askFor, type Design, designOf, linkOf, memoryParts, usual, type Wrong } from './twin-ask'
 
 const t = words(
   {
-    title: 'Twin', model: 'Model', gpu: 'Accelerator', tp: 'Tensor parallel', ep: 'Expert parallel', replicas: 'Replicas', precision: 'Precision', engine: 'Engine', usual: 'as published', workload: 'Workload', lengths: 'lengths below', prompt: 'Prompt tokens', output: 'Output tokens', loads: 'Levels of load',
+    title: 'Twin', model: 'Model', gpu: 'Accelerator', tp: 'Tensor parallel', pp: 'Pipeline parallel', dp: 'Data parallel', router: 'Router', kvIn: 'Keys and values', kvUsual: 'as computed', same: 'Measured: {what}. It compares with the prediction only where the cluster and the lengths are the same.', ep: 'Expert parallel', replicas: 'Replicas', precision: 'Precision', engine: 'Engine', usual: 'as published', workload: 'Workload', lengths: 'lengths below', prompt: 'Prompt tokens', output: 'Output tokens', loads: 'Levels of load',
     by: 'Load', users: 'users', rates: 'requests/s', whole: 'A whole number from 1', badLoads: 'Numbers above 0, as 1, 2, 4 or 1..256', many: 'At most 32 levels', length: 'A number of tokens, or as uniform:100..900', overlay: 'Over it, a measured run', none: 'none', noSteps: 'That run has no figures of its load.',
     memory: 'Memory of one device', weights: 'weights', activations: 'activations', other: 'graphs and libraries', kv: 'keys and values', free: 'left free', holds: 'A replica holds {tokens} tokens.', gpus: 'Accelerators in all: {n}', predicted: 'predicted', measured: 'measured', took: 'predicted in {ms}',
     tokens: 'output tokens/s', ttft: 'ttft', tpot: 'tpot', e2e: 'e2e p95', refused: '{n} of the requests of some points did not fit and were refused.', reading: 'Predicting', notFit: 'This cannot serve', form: 'The cluster and its users', fix: 'Use {fix}',
   },
   {
-    title: '数字孪生', model: '模型', gpu: '加速器', tp: '张量并行', ep: '专家并行', replicas: '副本数', precision: '精度', engine: '引擎', usual: '按发布精度', workload: '负载', lengths: '使用下方长度', prompt: '提示 token', output: '输出 token', loads: '负载级别',
+    title: '数字孪生', model: '模型', gpu: '加速器', tp: '张量并行', pp: '流水线并行', dp: '数据并行', router: '路由', kvIn: 'KV 精度', kvUsual: '与计算相同', same: '实测：{what}。只有集群与长度相同时才能与预测相比。', ep: '专家并行', replicas: '副本数', precision: '精度', engine: '引擎', usual: '按发布精度', workload: '负载', lengths: '使用下方长度', prompt: '提示 token', output: '输出 token', loads: '负载级别',
     by: '负载方式', users: '用户', rates: '请求/s', whole: '从 1 起的整数', badLoads: '大于 0 的数，例如 1, 2, 4 或 1..256', many: '最多 32 级', length: 'token 数，或例如 uniform:100..900', overlay: '叠加一个实测运行', none: '无', noSteps: '该运行没有其负载的数据。',
     memory: '单个设备的显存', weights: '权重', activations: '激活', other: '图与库', kv: 'KV', free: '空闲', holds: '一个副本可容纳 {tokens} 个 token。', gpus: '加速器总数：{n}', predicted: '预测', measured: '实测', took: '预测耗时 {ms}',
     tokens: '输出 token/s', ttft: 'ttft', tpot: 'tpot', e2e: 'e2e p95', refused: '部分点中有 {n} 个请求放不下而被拒绝。', reading: '正在预测', notFit: '无法提供服务', form: '集群与用户', fix: '改用 {fix}',
@@ -33,7 +34,7 @@ const t = words(
 const say: Record<NonNullable<Wrong[keyof Design]>, () => string> = { whole: () => t('whole'), loads: () => t('badLoads'), many: () => t('many'), length: () => t('length') }
 
 /** Fields of the server's answer by the name that they have in the form. */
-const fieldOf: Record<string, keyof Design> = { model: 'model', gpu: 'gpu', gpus: 'tp', tp: 'tp', ep: 'ep', replicas: 'replicas', precision: 'precision', engine: 'engine', workload: 'workload', prompt_tokens: 'prompt', output_tokens: 'output', users: 'loads', rates: 'loads', 'users.prompt-tokens': 'prompt', 'users.output-tokens': 'output' }
+const fieldOf: Record<string, keyof Design> = { model: 'model', gpu: 'gpu', gpus: 'tp', tp: 'tp', pp: 'pp', dp: 'dp', ep: 'ep', router: 'router', kv_fp8: 'kv', replicas: 'replicas', precision: 'precision', engine: 'engine', workload: 'workload', prompt_tokens: 'prompt', output_tokens: 'output', users: 'loads', rates: 'loads', 'users.prompt-tokens': 'prompt', 'users.output-tokens': 'output' }
 
 export default function Twin({ query }: PageProps) {
   const [design, setDesign] = useState<Design>(() => designOf(query))
@@ -83,13 +84,19 @@ export default function Twin({ query }: PageProps) {
           <Field label={t('gpu')} wide error={error('gpu')}>
             {id => <Select id={id} value={design.gpu} options={(catalogue.value?.gpus ?? []).map(g => [g.name, `${g.name} · ${g.memory_gib} GiB`])} onChange={v => change({ gpu: v })} bad={error('gpu') !== ''} />}
           </Field>
-          {(['tp', 'ep', 'replicas'] as const).map(name => (
+          {(['tp', 'pp', 'dp', 'ep', 'replicas'] as const).map(name => (
             <Field key={name} label={t(name)} error={error(name)}>
               {id => <input id={id} class="field" type="number" min={1} max={100000} step={1} value={design[name]} aria-invalid={error(name) !== ''} onInput={e => change({ [name]: e.currentTarget.value })} />}
             </Field>
           ))}
+          <Field label={t('router')} error={error('router')}>
+            {id => <Select id={id} value={design.router} options={(catalogue.value?.routers ?? [usual.router]).map(r => [r, r] as [string, string])} onChange={v => change({ router: v })} bad={error('router') !== ''} />}
+          </Field>
           <Field label={t('precision')} error={error('precision')}>
             {id => <Select id={id} value={design.precision} options={[['', t('usual')], ...(catalogue.value?.precisions ?? []).map(p => [p, p] as [string, string])]} onChange={v => change({ precision: v })} bad={error('precision') !== ''} />}
+          </Field>
+          <Field label={t('kvIn')} error={error('kv')}>
+            {id => <Select id={id} value={design.kv} options={[['', t('kvUsual')], ['fp8', 'fp8']]} onChange={v => change({ kv: v })} bad={error('kv') !== ''} />}
           </Field>
           <Field label={t('engine')} error={error('engine')}>
             {id => <Select id={id} value={design.engine} options={(catalogue.value?.engines ?? []).map(e => [e.name, e.name])} onChange={v => change({ engine: v })} bad={error('engine') !== ''} />}
@@ -109,7 +116,8 @@ export default function Twin({ query }: PageProps) {
           <Field label={t('overlay')} wide error={measured.value && runPoints(measured.value, design.by).length === 0 ? t('noSteps') : ''}>
             {id => <Select id={id} value={over} options={[['', t('none')], ...(runs.value ?? []).filter(r => !r.live).map(r => [r.id, r.name || r.id] as [string, string])]} onChange={v => setQuery({ run: v })} bad={false} />}
           </Field>
-          <p class="small muted wide">{t('gpus', { n: (Number(design.tp) || 0) * (Number(design.replicas) || 0) })}</p>
+          {measured.value && runPoints(measured.value, design.by).length > 0 && <p class="small muted wide">{t('same', { what: [measured.value.run.model, loadParts(measured.value.run.load, measured.value.run.workloads).map(p => told(p)).join(', '), measured.value.run.workloads.length === 1 ? measured.value.run.workloads[0] : ''].filter(s => s !== '').join(' · ') })}</p>}
+          <p class="small muted wide">{t('gpus', { n: (Number(design.tp) || 0) * (Number(design.pp) || 0) * (Number(design.dp) || 0) * (Number(design.replicas) || 0) })}</p>
         </form>
         <div class="tw-out">
           {prediction.error && refusedField === undefined && <Trouble error={prediction.error} again={prediction.again} />}
