@@ -237,7 +237,7 @@ func explain(n *kong.Node, err error) error {
 				return fmt.Errorf("%swant %s: %s", where, strings.ToUpper(name), strings.Join(v.EnumSlice(), ", "))
 			}
 		}
-		return fmt.Errorf("%swant %s", where, strings.ToUpper(strings.TrimRight(w, `>."`)))
+		return fmt.Errorf("%swant %s", where, strings.ToUpper(name)) // of several of it the first
 	}
 	vs := n.Positional
 	for _, fs := range n.AllFlags(true) {

@@ -23,7 +23,11 @@ func (t *text) probe(p *run.Probe) {
 		value := "-"
 		if f.Value != nil {
 			value = compact(*f.Value)
-			if f.Unit != "" {
+			switch f.Unit {
+			case "":
+			case "1/s":
+				value += "/s"
+			default:
 				value += " " + Printable(f.Unit)
 			}
 		}
