@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +63,89 @@ func TestLanguagesAndSizes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// english are the texts on a page of three words of Latin letters in a row and more, in
+// sight or for those who hear it, but for code, names, models' output, and what is typed.
+const english = `(() => {
+	const sentence = /\p{Script=Latin}{2,}(?:[ ,;:]+\p{Script=Latin}{2,}){2,}/u
+	const out = []
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	while (texts.nextNode()) {
+		const e = texts.currentNode.parentElement
+		if (e && !e.closest('code, pre, kbd, textarea, script, style, noscript, .mono, .cm-editor, [lang=en]') && sentence.test(texts.currentNode.nodeValue)) out.push(texts.currentNode.nodeValue.trim())
+	}
+	for (const e of document.querySelectorAll('[title], [aria-label], [placeholder], [data-text]'))
+		for (const a of ['title', 'aria-label', 'placeholder', 'data-text']) if (!e.closest('[spellcheck=false]') && sentence.test(e.getAttribute(a) ?? '')) out.push(a + ': ' + e.getAttribute(a))
+	return [...new Set(out)]
+})()`
+
+// chinese fails when a page in Chinese has a sentence in English. The dictionary of what
+// the server says is read when the page is there: until then English stands.
+func (b *tab) chinese(where string) {
+	b.t.Helper()
+	var left []string
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		if left = eval[[]string](b, english); len(left) == 0 {
+			return
+		}
+	}
+	for _, s := range left {
+		b.t.Errorf("%s: in English: %s", where, s)
+	}
+}
+
+// told asks the server from the page until it says what is wanted.
+func (b *tab) told(what, js string, args ...any) {
+	b.t.Helper()
+	for begin := time.Now(); !eval[bool](b, js, args...); time.Sleep(100 * time.Millisecond) {
+		if time.Since(begin) > 2*time.Minute {
+			b.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// TestChineseOfTrouble looks at what is seldom seen: runs that were refused or stopped, a
+// request in full, and what a server that is not there is told of.
+func TestChineseOfTrouble(t *testing.T) {
+	runs := t.TempDir()
+	base := panel(t, runs)
+	zh := look{desktop, "light", "zh"}
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	defer failing.Close()
+	failed := ran(t, runs, []int{1}, "run", "--url", failing.URL, "--model", "m", "--users", "3", "--duration", "5s", "--telemetry", "none")
+	b := open(t, base, "/runs/"+failed, zh)
+	b.has(".verdict")
+	b.chinese("failed")
+	b.shot("chinese-failed")
+
+	id := b.start("name: stopped\ntarget: {url: " + engine(t) + ", ignore-eos: true}\nusers: {prompt-tokens: 100, output-tokens: 20}\nload: {users: 2, duration: 10m, drain: 1s}\n")
+	b.told("a request", "fetch('/api/runs/' + $1 + '/requests').then(r => r.json()).then(r => r.total > 4)", id)
+	eval[string](b, "fetch('/api/runs/' + encodeURIComponent($1) + '/stop', {method: 'POST'}).then(r => r.text())", id)
+	b.told("the end", "fetch('/api/runs/' + $1).then(r => r.json()).then(r => !r.live && r.run.state === 'interrupted')", id)
+	b.run(chromedp.Navigate(base + "/runs/" + id + "?n=1"))
+	b.has(".verdict")
+	b.has(".rq-one details")
+	eval[bool](b, "(document.querySelectorAll('details').forEach(d => { d.open = true }), true)")
+	b.chinese("interrupted")
+	b.shot("chinese-interrupted")
+	if n := eval[int](b, "[...document.querySelectorAll('.mark-at')].filter(e => /interrupted/.test(e.dataset.text)).length"); n > 0 {
+		t.Errorf("%d marks say in English that the run was interrupted", n)
+	}
+	if said := b.text(".rq-one details"); strings.Contains(said, "first_event") || !strings.Contains(said, "首个") {
+		t.Errorf("clock points in Chinese: %q", said)
+	}
+
+	b.run(chromedp.Navigate(base + "/scenarios"))
+	b.wait("a button", "document.querySelector('.button.primary')?.disabled === false")
+	b.expected = append(b.expected, "502")
+	eval[bool](b, "(document.querySelector('.button.primary').click(), true)")
+	b.has(".trouble")
+	b.chinese("refused")
+	b.shot("chinese-refused")
+	if said := b.text(".trouble"); !strings.Contains(said, "connect_refused") && !strings.Contains(said, "8000") {
+		t.Errorf("a start that is refused says %q", said)
 	}
 }
 
