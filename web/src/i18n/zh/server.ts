@@ -95,6 +95,7 @@ export const server: Record<string, string> = {
   'there is no figure {}': '没有指标 {1}',
   'there is no run {}': '没有运行 {1}',
   'there is no scenario {}': '没有场景 {1}',
+  'there is no router {}': '没有路由方式 {1}',
   'there is no workload {} in the library': '负载库中没有 {1}',
   'this panel only shows runs': '此面板只用于查看运行',
   'this server is not called {}': '此服务的名称不是 {1}',
