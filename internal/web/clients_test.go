@@ -18,6 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plimsoll/internal/clock"
 	"plimsoll/internal/detail"
 	"plimsoll/internal/live"
@@ -164,6 +166,7 @@ func TestIdleConnections(t *testing.T) {
 // A prediction has every way of spreading a model that the command line has.
 func TestPredictionsSpread(t *testing.T) {
 	s := newServer(t, nil)
+	s.limits.predict = time.Hour // the points are what is looked at, not this machine's speed
 	ask := func(more string) (p Prediction, status int, body string) {
 		t.Helper()
 		status, _, b := call(t, s, "POST", "/api/twin/predict", `{"model": "deepseek-v3", "gpu": "h200", "users": [4], "requests": 20, "prompt_tokens": 200, "output_tokens": 20`+more+`}`)
@@ -188,6 +191,17 @@ func TestPredictionsSpread(t *testing.T) {
 		if p, status, said := ask(more); status != http.StatusOK || !p.Fits || len(p.Points) != 1 || !want(&p) {
 			t.Errorf("%s: %d %s", more, status, said)
 		}
+	}
+	// The lengths differ, so that it matters who gets which.
+	routed := func(name string) PredictPoint {
+		p, _, said := ask(`, "tp": 8, "replicas": 4, "users": [24], "requests": 200, "output_tokens": "uniform:10..400", "router": "` + name + `"`)
+		if len(p.Points) != 1 {
+			t.Fatalf("%s", said)
+		}
+		return p.Points[0]
+	}
+	if cmp.Equal(routed("round-robin"), routed("least-loaded")) {
+		t.Error("the router makes no difference")
 	}
 	for more, field := range map[string]string{`, "router": "random"`: "router", `, "pp": -1`: "pp", `, "dp": 100001`: "dp"} {
 		if _, status, said := ask(more); status != http.StatusBadRequest || !strings.Contains(said, `"field":"`+field+`"`) {

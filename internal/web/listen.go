@@ -22,10 +22,14 @@ type limits struct {
 	// event bounds the writing of one event: a client that reads nothing for so long is
 	// gone. It may come back, and gets what is still kept.
 	event time.Duration
+	// predict is what the points of a prediction share: it must be there before a person
+	// notices that it was made.
+	predict time.Duration
 }
 
 var usual = limits{
 	connections: 256, streams: 64, header: 5 * time.Second, body: 20 * time.Second, idle: time.Minute, beat: 15 * time.Second, event: 30 * time.Second,
+	predict: 700 * time.Millisecond,
 }
 
 const (

@@ -184,10 +184,8 @@ type Prediction struct {
 	TookMS float64 `json:"took_ms"`
 }
 
-// A prediction must be there before a person notices that it was made: the points
-// share predictTime, and those that it does not reach are left out and named.
+// Bounds of a prediction; the points that its time does not reach are left out and named.
 const (
-	predictTime   = 700 * time.Millisecond
 	predictWait   = 5 * time.Second // for a place among those that are made at once
 	maxPoints     = 32
 	maxUsers      = 20_000
@@ -241,7 +239,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) error {
 		Usable: m.Usable, Weights: m.Weights, Activations: m.Activations, Other: m.Other,
 		KV: max(0, m.Usable-m.Weights-m.Activations-m.Other), KVTokens: m.KVTokens,
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), predictTime)
+	ctx, cancel := context.WithTimeout(r.Context(), s.limits.predict)
 	defer cancel()
 	levels := in.levels()
 	var missed []string
@@ -267,7 +265,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) error {
 	slices.SortFunc(out.Points, func(a, b PredictPoint) int { return cmp.Compare(a.Load, b.Load) })
 	if len(missed) > 0 {
 		slices.SortFunc(missed, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
-		out.Left = fmt.Sprintf("%s %s left out: more than %d ms to predict", out.By, strings.Join(missed, ", "), predictTime.Milliseconds())
+		out.Left = fmt.Sprintf("%s %s left out: more than %d ms to predict", out.By, strings.Join(missed, ", "), s.limits.predict.Milliseconds())
 	}
 	out.TookMS = since(began)
 	return writeJSON(w, http.StatusOK, out)
